@@ -1,0 +1,207 @@
+"""What the user has chosen, and where it is kept. No Qt here.
+
+One JSON file in the data folder, written to a temporary file first and moved into
+place, so that a power cut leaves either the old or the new one. A file that cannot
+be read is set aside under another name, never overwritten, and the user is told.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+import time
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from app.chat.notifier import Notifier
+from app.theme import ThemeChoice
+from engine.protocol import GenerationSettings, TreeSettings
+
+log = logging.getLogger(__name__)
+
+FILE_NAME = "settings.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every choice, with its default."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_new_tokens: int = 256
+    seed: int | None = None
+    eagle: bool = True
+    tree_nodes: int | None = None
+    """``None``: the engine measures and chooses."""
+    tree_depth: int | None = None
+    highlight: bool = True
+    """Mark accepted draft tokens in the replies."""
+    theme: ThemeChoice = ThemeChoice.SYSTEM
+    font_size: int | None = None
+    """Points; ``None`` is the system's."""
+    licences_seen: tuple[str, ...] = ()
+    demo_notice_dismissed: bool = False
+
+    def generation(self) -> GenerationSettings:
+        return GenerationSettings(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            max_new_tokens=self.max_new_tokens,
+            seed=self.seed,
+            eagle=self.eagle,
+            tree=TreeSettings(nodes=self.tree_nodes, depth=self.tree_depth),
+        )
+
+
+LIMITS: dict[str, tuple[float, float]] = {
+    "temperature": (0.0, 2.0),
+    "top_p": (0.05, 1.0),
+    "top_k": (0, 1000),
+    "max_new_tokens": (1, 32768),
+    "seed": (0, 2**31 - 1),
+    "tree_nodes": (2, 128),
+    "tree_depth": (1, 16),
+    "font_size": (7, 32),
+}
+"""Smallest and largest value of every number."""
+
+CHOICES_KEPT = ("licences_seen", "demo_notice_dismissed")
+"""What "restore defaults" leaves alone: not settings but what the user has been told."""
+
+
+def _checked(name: str, value: Any, default: Any) -> Any:
+    """A value from the file as its field wants it. :raises ValueError: it does not fit."""
+    if name == "theme":
+        return ThemeChoice(value)
+    if name == "licences_seen":
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise ValueError("a list of names is expected")
+        return tuple(value)
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise ValueError("true or false is expected")
+        return value
+    if value is None and default is None:
+        return None
+    whole = not isinstance(default, float)
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        raise ValueError("a whole number is expected" if whole else "a number is expected")
+    low, high = LIMITS[name]
+    if not low <= value <= high:
+        raise ValueError(f"a number from {low:g} to {high:g} is expected")
+    return value if whole else float(value)
+
+
+class SettingsStore:
+    """The settings in force. ``changed`` is called with the new ones, ``save`` writes them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE_NAME
+        self._current = Settings()
+        self.problem = ""
+        """What went wrong with the file, for people; empty when nothing did."""
+        self.changed: Notifier[Settings] = Notifier()
+        self._dirty = False
+        self._load()
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    @property
+    def current(self) -> Settings:
+        return self._current
+
+    def update(self, **changes: Any) -> None:
+        """Change some fields; observers hear of it only when something differs."""
+        wanted = replace(self._current, **changes)
+        if wanted != self._current:
+            self._current = wanted
+            self._dirty = True
+            self.changed(wanted)
+
+    def restore_defaults(self) -> None:
+        defaults = Settings()
+        self.update(
+            **{
+                item.name: getattr(defaults, item.name)
+                for item in fields(Settings)
+                if item.name not in CHOICES_KEPT
+            }
+        )
+
+    def save(self) -> bool:
+        """Write what has changed. ``False``, and ``problem`` set, when that was not possible."""
+        if not self._dirty:
+            return True
+        text = json.dumps(asdict(self._current), indent=2, ensure_ascii=False) + "\n"
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=FILE_NAME, suffix=".new", dir=self._path.parent)
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(name, self._path)
+            except BaseException:
+                os.unlink(name)
+                raise
+        except OSError as error:
+            log.warning("settings not saved: %s", error)
+            self.problem = f"The settings could not be saved: {error.strerror or error}."
+            return False
+        self._dirty = False
+        return True
+
+    def _load(self) -> None:
+        try:
+            raw = json.loads(self._path.read_text(encoding="utf-8"))
+            if not isinstance(raw, dict):
+                raise ValueError("the file does not hold a table")
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            log.warning("settings not readable: %s", error)
+            kept = self._set_aside()
+            self.problem = "The settings file could not be read, so the defaults apply." + (
+                f" The old file is kept as {kept}." if kept else ""
+            )
+            return
+        wrong = []
+        values: dict[str, Any] = {}
+        defaults = Settings()
+        for item in fields(Settings):
+            if item.name not in raw:
+                continue
+            try:
+                values[item.name] = _checked(item.name, raw[item.name], getattr(defaults, item.name))
+            except ValueError as error:
+                log.warning("setting %s: %s", item.name, error)
+                wrong.append(item.name.replace("_", " "))
+        self._current = replace(defaults, **values)
+        if wrong:
+            kept = self._set_aside(copy=True)
+            self.problem = (
+                f"Some settings were not valid and have their default again: {', '.join(wrong)}."
+                + (f" The old file is kept as {kept}." if kept else "")
+            )
+            self._dirty = True
+
+    def _set_aside(self, copy: bool = False) -> str:
+        """Keep the unusable file under another name; the name, or "" when that failed."""
+        target = self._path.with_name(f"settings.broken-{time.strftime('%Y%m%d-%H%M%S')}.json")
+        try:
+            if copy:
+                target.write_bytes(self._path.read_bytes())
+            else:
+                os.replace(self._path, target)
+        except OSError as error:
+            log.warning("the broken settings file stays where it is: %s", error)
+            return ""
+        return target.name

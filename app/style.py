@@ -1,0 +1,128 @@
+"""The look: Fusion, a palette of :mod:`app.theme`, and one style sheet made from its tokens.
+
+Widgets say what they are with two dynamic properties, and the sheet does the rest:
+
+- ``textRole``: "small", "label", "heading" or "display";
+- ``look``: "primary", "plain", "flat", "card" or "switch" for buttons; "surface" for frames.
+
+Sizes follow the chosen font size, so a larger text gets a larger button.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QFont, QFontDatabase
+from PySide6.QtWidgets import QApplication
+
+from app import theme
+from app.theme import ThemeChoice, Tokens
+
+SCHEMES = {
+    ThemeChoice.SYSTEM: Qt.ColorScheme.Unknown,
+    ThemeChoice.LIGHT: Qt.ColorScheme.Light,
+    ThemeChoice.DARK: Qt.ColorScheme.Dark,
+}
+
+
+def monospace() -> QFont:
+    """The system's fixed-width font."""
+    return QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+
+
+def system_point_size() -> float:
+    """Points of the system's interface font, at least a size that can be read."""
+    return max(10.0, QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont).pointSizeF())
+
+
+def apply(app: QApplication, choice: ThemeChoice, font_size: int | None) -> None:
+    """Put theme and font size in force for every widget, now and for those to come."""
+    # Window frames drawn by the system follow the hint; the palette is our own either way.
+    app.styleHints().setColorScheme(SCHEMES[choice])
+    dark = theme.wants_dark(choice)
+    font = app.font()
+    font.setPointSizeF(float(font_size) if font_size else system_point_size())
+    if font != app.font():
+        app.setFont(font)
+    app.setPalette(theme.palette(dark))
+    sheet = style_sheet(theme.colours(dark), font.pointSizeF())
+    if sheet != app.styleSheet():
+        app.setStyleSheet(sheet)
+
+
+def _css(colour: QColor) -> str:
+    return colour.name()
+
+
+def style_sheet(named: Tokens, points: float) -> str:
+    """The sheet for a set of colours and a base font size in points."""
+    c = {name: _css(getattr(named, name)) for name in Tokens.__slots__}
+    small, label, heading, display = points * 0.88, points * 0.94, points * 1.2, points * 1.75
+    return f"""
+    *[textRole="small"] {{ font-size: {small:.2f}pt; color: {c["muted"]}; }}
+    *[textRole="label"] {{ font-size: {label:.2f}pt; font-weight: 600; }}
+    *[textRole="heading"] {{ font-size: {heading:.2f}pt; font-weight: 600; }}
+    *[textRole="display"] {{ font-size: {display:.2f}pt; font-weight: 600; }}
+    *[textRole="error"] {{ color: {c["error"]}; }}
+
+    QMainWindow::separator {{ width: 1px; background: {c["grid"]}; }}
+    QSplitter::handle {{ background: {c["grid"]}; }}
+    QSplitter::handle:hover, QSplitter::handle:focus {{ background: {c["accent"]}; }}
+    QToolBar {{ border: none; border-bottom: 1px solid {c["grid"]}; padding: 5px 8px; spacing: 4px;
+               background: palette(window); }}
+    QToolBar::separator {{ width: 1px; margin: 6px 4px; background: {c["grid"]}; }}
+    QStatusBar {{ border-top: 1px solid {c["grid"]}; background: palette(window); }}
+    QStatusBar::item {{ border: none; }}
+    QMenuBar {{ background: palette(window); padding: 2px 6px; }}
+    QMenuBar::item {{ padding: 4px 9px; border-radius: 6px; background: transparent; }}
+    QMenuBar::item:selected {{ background: {c["hover"]}; color: palette(text); }}
+
+    QToolButton {{ border: 1px solid transparent; border-radius: 7px; padding: 5px 7px; background: transparent; }}
+    QToolButton:hover {{ background: {c["hover"]}; }}
+    QToolButton:pressed {{ background: {c["grid"]}; }}
+    QToolButton:focus {{ border-color: {c["accent"]}; }}
+    QToolButton:checked {{ background: {c["accent_fill"]}; color: {c["accent"]}; }}
+    QToolButton:disabled {{ color: {c["muted"]}; background: transparent; }}
+    QToolButton[look="switch"] {{ padding: 5px 12px 5px 9px; border-color: {c["grid"]}; font-weight: 600; }}
+    QToolButton[look="switch"]:checked {{ border-color: {c["accent"]}; }}
+    QToolButton[look="switch"]:focus {{ border-color: {c["accent"]}; }}
+
+    QPushButton {{ border: 1px solid {c["edge"]}; border-radius: 7px; padding: 5px 14px;
+                  background: palette(base); min-height: 1.25em; }}
+    QPushButton:hover {{ background: {c["hover"]}; }}
+    QPushButton:pressed {{ background: {c["grid"]}; }}
+    QPushButton:focus {{ border: 2px solid {c["accent"]}; padding: 4px 13px; }}
+    QPushButton:disabled {{ color: {c["muted"]}; border-color: {c["grid"]}; background: palette(window); }}
+    QPushButton[look="primary"] {{ background: {c["accent"]}; color: {c["on_accent"]}; border-color: {c["accent"]};
+                                  font-weight: 600; }}
+    QPushButton[look="primary"]:hover {{ border-color: palette(text); }}
+    QPushButton[look="primary"]:focus {{ border: 2px solid palette(text); padding: 4px 13px; }}
+    QPushButton[look="primary"]:disabled {{ background: {c["grid"]}; color: {c["muted"]}; border-color: {c["grid"]}; }}
+    QPushButton[look="plain"] {{ border-color: transparent; background: transparent; text-align: left; }}
+    QPushButton[look="plain"]:hover {{ background: {c["hover"]}; }}
+    QPushButton[look="plain"]:focus {{ border-color: {c["accent"]}; }}
+    QPushButton[look="card"] {{ border-color: {c["grid"]}; border-radius: 11px; background: palette(base);
+                               padding: 13px 16px; text-align: left; }}
+    QPushButton[look="card"]:hover {{ border-color: {c["accent"]}; background: palette(base); }}
+    QPushButton[look="card"]:focus {{ border: 2px solid {c["accent"]}; padding: 12px 15px; }}
+
+    QListView#chatList {{ border: none; background: transparent; outline: none; }}
+    QListView#chatList::item {{ padding: 7px 10px; margin: 1px 8px; border-radius: 8px; border: 1px solid transparent; }}
+    QListView#chatList::item:hover {{ background: {c["hover"]}; }}
+    QListView#chatList::item:selected {{ background: {c["accent_fill"]}; color: palette(text); }}
+    QListView#chatList:focus::item:selected {{ border-color: {c["accent"]}; }}
+
+    QProgressBar#loadingBar {{ border: none; background: {c["grid"]}; border-radius: 2px;
+                              max-height: 4px; min-height: 4px; }}
+    QProgressBar#loadingBar::chunk {{ background: {c["accent"]}; border-radius: 2px; }}
+
+    QScrollBar:vertical {{ width: 12px; background: transparent; margin: 0; border: none; }}
+    QScrollBar:horizontal {{ height: 12px; background: transparent; margin: 0; border: none; }}
+    QScrollBar::handle {{ background: {c["edge"]}; border-radius: 3px; border: none; }}
+    QScrollBar::handle:vertical {{ min-height: 36px; margin: 2px 3px; }}
+    QScrollBar::handle:horizontal {{ min-width: 36px; margin: 3px 2px; }}
+    QScrollBar::handle:hover {{ background: {c["muted"]}; }}
+    QScrollBar::add-line, QScrollBar::sub-line {{ width: 0; height: 0; }}
+    QScrollBar::add-page, QScrollBar::sub-page {{ background: transparent; }}
+
+    QToolTip {{ border: none; padding: 5px 8px; background: palette(tool-tip-base); color: palette(tool-tip-text); }}
+    """
