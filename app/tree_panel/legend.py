@@ -1,0 +1,89 @@
+"""What the shapes of the tree mean."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QFont, QFontMetrics, QHelpEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+
+from app import theme
+from app.tree_panel import marks
+from app.tree_panel.description import LEGEND
+from app.tree_panel.layout import Kind
+
+_SWATCH = 22.0
+_GAP = 5.0
+_SPACING = 11.0
+
+
+class Legend(QWidget):
+    """One entry for each kind of token, wrapped over as many lines as the width needs."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Legend of the draft tree")
+        self.setAccessibleDescription(" ".join(f"{name}: {text}" for _kind, name, text in LEGEND))
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+
+    def _small(self) -> QFont:
+        font = QFont(self.font())
+        if font.pointSizeF() > 0:
+            font.setPointSizeF(font.pointSizeF() * 0.88)
+        return font
+
+    def _places(self, width: float) -> list[tuple[Kind, str, str, QRectF]]:
+        metrics = QFontMetrics(self._small())
+        line = metrics.height() + 6.0
+        x = y = 0.0
+        out: list[tuple[Kind, str, str, QRectF]] = []
+        for kind, name, text in LEGEND:
+            wide = _SWATCH + _GAP + metrics.horizontalAdvance(name)
+            if x > 0 and x + wide > width:
+                x, y = 0.0, y + line
+            out.append((kind, name, text, QRectF(x, y, wide, line)))
+            x += wide + _SPACING
+        return out
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        return round(self._places(width)[-1][3].bottom())
+
+    def sizeHint(self) -> QSize:
+        return QSize(300, self.heightForWidth(300))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(120, self.fontMetrics().height() + 6)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self.updateGeometry()
+        super().resizeEvent(event)
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            for _kind, _name, text, place in self._places(self.width()):
+                if place.contains(QPointF(event.pos())):
+                    QToolTip.showText(event.globalPos(), text, self, place.toAlignedRect())
+                    return True
+            QToolTip.hideText()
+            return True
+        return super().event(event)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        colours = theme.tokens(self)
+        base = self.palette().base().color()
+        painter.setFont(self._small())
+        for kind, name, _text, place in self._places(self.width()):
+            box = QRectF(place.left() + 1, place.center().y() - 7, _SWATCH - 2, 14)
+            marks.draw_box(painter, kind, box, colours, base)
+            marks.draw_icon(painter, kind, box.center(), colours, 7.0)
+            painter.setPen(self.palette().windowText().color())
+            painter.drawText(
+                place.adjusted(_SWATCH + _GAP, 0, 2, 0), Qt.AlignmentFlag.AlignVCenter, name
+            )
+        painter.end()

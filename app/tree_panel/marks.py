@@ -1,0 +1,155 @@
+"""How each kind of token is drawn: shape, border, line and icon, colour only on top.
+
+Every kind differs from the others in its outline, its line style and its icon, so the tree can
+be read in grey. The tree and its legend draw through the same functions.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPainterPath, QPen, QPolygonF
+
+from app.theme import Tokens
+from app.tree_panel.layout import Kind
+
+ICON = 9.0
+"""Side of an icon, in the tree's units."""
+
+
+def ink(kind: Kind, colours: Tokens) -> QColor:
+    return {
+        Kind.ROOT: colours.root,
+        Kind.ACCEPTED: colours.accepted,
+        Kind.REJECTED: colours.rejected,
+        Kind.UNREACHED: colours.edge,
+        Kind.BONUS: colours.bonus,
+    }[kind]
+
+
+def _faint(colour: QColor, alpha: float) -> QColor:
+    made = QColor(colour)
+    made.setAlphaF(alpha)
+    return made
+
+
+def _dashes(pen: QPen, lengths: tuple[float, ...]) -> QPen:
+    """Dashes of the given lengths whatever the pen's width (Qt counts in widths)."""
+    width = max(pen.widthF(), 0.1)
+    pen.setDashPattern([length / width for length in lengths])
+    pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+    return pen
+
+
+def outline(kind: Kind, box: QRectF) -> QPainterPath:
+    """Root a pill, bonus token a tag that points on, accepted rounded, the others nearly square."""
+    path = QPainterPath()
+    if kind is Kind.ROOT:
+        path.addRoundedRect(box, box.height() / 2, box.height() / 2)
+    elif kind is Kind.BONUS:
+        tip = min(box.height() * 0.36, box.width() / 4)
+        path.addPolygon(
+            QPolygonF(
+                [
+                    box.topLeft(),
+                    QPointF(box.right() - tip, box.top()),
+                    QPointF(box.right(), box.center().y()),
+                    QPointF(box.right() - tip, box.bottom()),
+                    box.bottomLeft(),
+                ]
+            )
+        )
+        path.closeSubpath()
+    elif kind is Kind.ACCEPTED:
+        path.addRoundedRect(box, 6, 6)
+    else:
+        path.addRoundedRect(box, 2, 2)
+    return path
+
+
+def border(kind: Kind, colours: Tokens) -> QPen:
+    colour = ink(kind, colours)
+    if kind is Kind.REJECTED:
+        return _dashes(QPen(colour, 1.1), (4, 2.5))
+    if kind is Kind.UNREACHED:
+        return _dashes(QPen(colour, 1.1), (1.2, 2.4))
+    pen = QPen(colour, 1.7)
+    pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
+    return pen
+
+
+def fill(kind: Kind, colours: Tokens, base: QColor) -> QColor:
+    if kind is Kind.ACCEPTED:
+        return colours.accepted_fill
+    if kind in (Kind.ROOT, Kind.BONUS):
+        return _faint(ink(kind, colours), 0.13)
+    return base
+
+
+def draw_box(painter: QPainter, kind: Kind, box: QRectF, colours: Tokens, base: QColor) -> None:
+    """Fill and border of one token. ``base`` hides what lies under it."""
+    path = outline(kind, box)
+    painter.fillPath(path, base)
+    painter.fillPath(path, fill(kind, colours, base))
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(border(kind, colours))
+    painter.drawPath(path)
+
+
+def draw_icon(painter: QPainter, kind: Kind, centre: QPointF, colours: Tokens, size: float = ICON) -> None:
+    """Diamond, tick, cross, dot or star; painted, so that no font needs to have them."""
+    colour = ink(kind, colours)
+    r = size / 2
+    x, y = centre.x(), centre.y()
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    pen = QPen(colour, 1.7)
+    pen.setCapStyle(Qt.PenCapStyle.RoundCap)
+    pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
+    painter.setPen(pen)
+    if kind is Kind.ACCEPTED:
+        painter.drawPolyline(
+            QPolygonF([QPointF(x - r, y), QPointF(x - r * 0.3, y + r * 0.7), QPointF(x + r, y - r * 0.75)])
+        )
+    elif kind is Kind.REJECTED:
+        d = r * 0.7
+        painter.drawLine(QPointF(x - d, y - d), QPointF(x + d, y + d))
+        painter.drawLine(QPointF(x - d, y + d), QPointF(x + d, y - d))
+    else:
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(colour)
+        if kind is Kind.ROOT:
+            painter.drawPolygon(
+                QPolygonF([QPointF(x, y - r), QPointF(x + r, y), QPointF(x, y + r), QPointF(x - r, y)])
+            )
+        elif kind is Kind.BONUS:
+            painter.drawPath(_star(x, y, r * 1.15))
+        else:
+            painter.setBrush(colours.muted)
+            painter.drawEllipse(centre, r * 0.3, r * 0.3)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+
+
+def _star(x: float, y: float, r: float) -> QPainterPath:
+    """Four points with curved sides."""
+    path = QPainterPath(QPointF(x, y - r))
+    k = r * 0.18
+    path.quadTo(QPointF(x + k, y - k), QPointF(x + r, y))
+    path.quadTo(QPointF(x + k, y + k), QPointF(x, y + r))
+    path.quadTo(QPointF(x - k, y + k), QPointF(x - r, y))
+    path.quadTo(QPointF(x - k, y - k), QPointF(x, y - r))
+    return path
+
+
+def edge_pen(kind: Kind, probability: float | None, colours: Tokens) -> QPen:
+    """The line that leads to a token: as wide as the head was sure, styled like the token."""
+    sure = 0.5 if probability is None else min(max(probability, 0.0), 1.0)
+    width = 0.8 + 3.4 * sure
+    if kind is Kind.ACCEPTED:
+        pen = QPen(colours.accepted, max(width, 1.6))
+    elif kind is Kind.BONUS:
+        return _dashes(QPen(colours.bonus, 1.8), (6, 2.5, 1.8, 2.5))
+    elif kind is Kind.REJECTED:
+        return _dashes(QPen(_faint(colours.rejected, 0.75), width), (5, 3.5))
+    else:
+        return _dashes(QPen(colours.edge, width), (1.6, 3.2))
+    pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+    return pen
