@@ -98,14 +98,17 @@ class ChatFormat:
     def _run(self, turns: Sequence[Mapping[str, str]]) -> str:
         context: dict[str, Any] = dict(self.tokens)
         copies = [dict(turn) for turn in turns]
-        return self._compiled().render(messages=copies, add_generation_prompt=True, tools=None, documents=None, **context)
+        return self._compiled().render(
+            messages=copies, add_generation_prompt=True, tools=None, documents=None, **context
+        )
 
     def _compiled(self) -> jinja2.Template:
         try:
             return _compile(self.template)
         except jinja2.TemplateSyntaxError as error:
             raise PromptError(
-                f"The chat template of {self.name} is broken (line {error.lineno}: {error.message}).", OTHER_MODEL
+                f"The chat template of {self.name} is broken (line {error.lineno}: {error.message}).",
+                OTHER_MODEL,
             ) from error
 
 
@@ -114,7 +117,9 @@ class ChatFormat:
 
 def _joined(messages: Sequence[Message]) -> list[dict[str, str]]:
     """Plain dictionaries for the template, system messages first, one message a turn."""
-    ordered = [m for m in messages if m.role is Role.SYSTEM] + [m for m in messages if m.role is not Role.SYSTEM]
+    ordered = [m for m in messages if m.role is Role.SYSTEM] + [
+        m for m in messages if m.role is not Role.SYSTEM
+    ]
     turns: list[dict[str, str]] = []
     for message in ordered:
         role, content = str(message.role.value), str(message.content)
@@ -210,7 +215,9 @@ def _load_folder(folder: Path) -> ChatFormat:
     settings = _read_json(folder / "tokenizer_config.json")
     template = _template_of(folder, settings)
     if template is None:
-        raise PromptError(f"{folder.name} has no chat template: it is a base model and continues text only.", OTHER_MODEL)
+        raise PromptError(
+            f"{folder.name} has no chat template: it is a base model and continues text only.", OTHER_MODEL
+        )
     generation = _read_json(folder / "generation_config.json", optional=True)
     config = _read_json(folder / "config.json", optional=True)
     tokens = {
@@ -243,7 +250,10 @@ def _template_of(folder: Path, settings: Mapping[str, Any]) -> str | None:
 
 
 def _eos_ids(
-    generation: Mapping[str, Any], config: Mapping[str, Any], settings: Mapping[str, Any], eos_token: str | None
+    generation: Mapping[str, Any],
+    config: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    eos_token: str | None,
 ) -> tuple[int, ...]:
     """Every id that ends a reply: those of the generation settings, else of the config, and ``eos_token`` itself."""
     named = generation.get("eos_token_id")
@@ -270,7 +280,9 @@ def _read_json(path: Path, optional: bool = False) -> dict[str, Any]:
             return {}
         raise ModelError(f"{path.name} is missing in {path.parent}.", "Download the model again.") from None
     except (OSError, ValueError) as error:
-        raise ModelError(f"{path} cannot be read ({error}).", "Delete the file and download it again.") from error
+        raise ModelError(
+            f"{path} cannot be read ({error}).", "Delete the file and download it again."
+        ) from error
     if not isinstance(content, dict):
         raise ModelError(f"{path} does not hold a JSON object.", "Delete the file and download it again.")
     return content

@@ -57,7 +57,9 @@ def test_the_demo_prompt_shows_examples_and_waits_for_an_answer() -> None:
     assert not chat.add_bos
 
 
-@pytest.mark.parametrize("reply", [" Rome.", "Rome.", "\nRain falls.\n", " ```python\nx = 1\n```", "", "\u00a0é"])
+@pytest.mark.parametrize(
+    "reply", [" Rome.", "Rome.", "\nRain falls.\n", " ```python\nx = 1\n```", "", "\u00a0é"]
+)
 def test_a_later_demo_turn_only_appends(reply: str) -> None:
     chat = ChatFormat.load("demo")
     turns = [user("One?")]
@@ -99,7 +101,10 @@ def test_a_model_brings_its_own_template(tmp_path: Path) -> None:
 
 
 def test_the_template_file_wins_and_named_templates_have_a_default(tmp_path: Path) -> None:
-    named = [{"name": "tool_use", "template": "no"}, {"name": "default", "template": "yes {{ messages[0].content }}"}]
+    named = [
+        {"name": "tool_use", "template": "no"},
+        {"name": "default", "template": "yes {{ messages[0].content }}"},
+    ]
     folder = write_model(tmp_path / "model", named, config={"text_config": {"eos_token_id": 5}})
     assert ChatFormat.load(folder).render([user("x")]) == "yes x"
     assert ChatFormat.load(folder).eos_token_ids == (5, 2)
@@ -114,7 +119,10 @@ def test_stop_strings_come_from_the_generation_settings(tmp_path: Path) -> None:
 
 
 def test_a_template_without_system_turns_gets_it_in_the_first_message(tmp_path: Path) -> None:
-    template = "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}" + CHATML
+    template = (
+        "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+        + CHATML
+    )
     chat = ChatFormat.load(write_model(tmp_path / "model", template))
     assert chat.render([system("Be kind."), user("Hi")]) == "<s><|user|>Be kind.\n\nHi</s><|assistant|>"
 
