@@ -86,6 +86,13 @@ def style_sheet(named: Tokens, points: float) -> str:
     QToolButton[look="switch"]:checked {{ border-color: {c["accent"]}; }}
     QToolButton[look="switch"]:focus {{ border-color: {c["accent"]}; }}
 
+    QToolButton#send {{ background: {c["accent"]}; border: 2px solid {c["accent"]}; border-radius: 11px; padding: 5px; }}
+    QToolButton#send:hover, QToolButton#send:focus {{ border-color: palette(text); }}
+    QToolButton#send:disabled {{ background: {c["grid"]}; border-color: {c["grid"]}; }}
+    QToolButton#jumpToEnd {{ background: palette(base); border: 1px solid {c["edge"]}; border-radius: 14px;
+                            padding: 5px; }}
+    QToolButton#jumpToEnd:hover {{ background: {c["hover"]}; }}
+
     QPushButton {{ border: 1px solid {c["edge"]}; border-radius: 7px; padding: 5px 14px;
                   background: palette(base); min-height: 1.25em; }}
     QPushButton:hover {{ background: {c["hover"]}; }}

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QEvent, QMimeData, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import (
     QHelpEvent,
+    QMouseEvent,
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
@@ -57,6 +58,9 @@ class MessageText(QTextEdit):
 
     position_shown = Signal(QRect)
     """A stretch of text should be brought into view; in this widget's coordinates."""
+
+    step_clicked = Signal(int)
+    """A token of this step was clicked."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -226,10 +230,20 @@ class MessageText(QTextEdit):
             return True
         return super().event(event)
 
+    def _mark_at(self, point: QPoint) -> Mark | None:
+        position = self.document().documentLayout().hitTest(point, Qt.HitTestAccuracy.ExactHit)
+        return self._layer.at(position) if position >= 0 else None
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        super().mouseReleaseEvent(event)
+        if event.button() == Qt.MouseButton.LeftButton and not self.textCursor().hasSelection():
+            mark = self._mark_at(event.position().toPoint())
+            if mark is not None:
+                self.step_clicked.emit(mark.step)
+
     def explain(self, point: QPoint) -> str:
         """What is known of the token at a point, in words."""
-        position = self.document().documentLayout().hitTest(point, Qt.HitTestAccuracy.ExactHit)
-        mark = self._layer.at(position) if position >= 0 else None
+        mark = self._mark_at(point)
         if mark is None:
             return ""
         source = "drafted by the head, accepted by the target" if mark.accepted else "chosen by the target"

@@ -1,0 +1,149 @@
+"""What can be done, with its shortcut, in one place; the menus and the tool bar show it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QLabel, QMainWindow, QMenuBar, QSizePolicy, QToolBar, QToolButton, QWidget
+
+from app import icons
+from engine.protocol import ModelInfo
+
+
+class Actions:
+    """Makes the window's actions. Connecting them is the window's part."""
+
+    def __init__(self, window: QMainWindow) -> None:
+        def make(text: str, keys: str = "", icon: str = "", check: bool = False, tip: str = "") -> QAction:
+            action = QAction(text, window)
+            if keys:
+                action.setShortcut(QKeySequence(keys))
+            if icon:
+                icons.dress(action, icon)
+            action.setCheckable(check)
+            hint = tip or text.replace("&", "").rstrip("…")
+            action.setToolTip(f"{hint} ({keys})" if keys else hint)
+            action.setStatusTip("")
+            window.addAction(action)
+            return action
+
+        self.new_chat = make("&New chat", "Ctrl+N", "new-chat")
+        self.settings = make("&Settings…", "Ctrl+,", "settings")
+        self.settings.setMenuRole(QAction.MenuRole.PreferencesRole)
+        self.quit = make("&Quit", "Ctrl+Q")
+        self.quit.setMenuRole(QAction.MenuRole.QuitRole)
+        self.stop = make("&Stop the reply", "Esc", "stop")
+        self.again = make("&Write the last reply again", "Ctrl+R", "again")
+        self.copy_reply = make("&Copy the last reply", "Ctrl+Shift+C", "copy")
+        self.eagle = make("&EAGLE", "Ctrl+E", "eagle", check=True)
+        self.compare = make("C&ompare with and without EAGLE…", "Ctrl+Shift+E", "compare")
+        self.compare.setIconText("Compare")
+        self.previous_chat = make("&Previous chat", "Ctrl+PgUp")
+        self.next_chat = make("Ne&xt chat", "Ctrl+PgDown")
+        self.write = make("Go to the &prompt", "Ctrl+L")
+        self.chats = make("&Chats", "Ctrl+B", "sidebar", check=True, tip="Show or hide the chats")
+        self.panel = make("&Draft tree", "Ctrl+T", "tree", check=True, tip="Show or hide the draft tree")
+        self.highlight = make("&Mark accepted draft tokens", "Ctrl+H", check=True)
+        self.larger = make("&Larger text", "Ctrl++")
+        self.larger.setShortcuts([QKeySequence("Ctrl++"), QKeySequence("Ctrl+=")])
+        self.smaller = make("&Smaller text", "Ctrl+-")
+        self.normal_size = make("&Normal text size", "Ctrl+0")
+        self.licence = make("Model &licence…")
+        self.diagnostics = make("&Copy diagnostics")
+        self.about = make("&About Eyrie")
+        self.about.setMenuRole(QAction.MenuRole.AboutRole)
+
+    def fill_menus(self, bar: QMenuBar, rename: QAction, delete: QAction) -> None:
+        groups: tuple[tuple[str, tuple[QAction | None, ...]], ...] = (
+            ("&File", (self.new_chat, None, self.settings, None, self.quit)),
+            (
+                "&Chat",
+                (self.stop, self.again, self.copy_reply, None, self.eagle, self.compare, None, self.write,
+                 self.previous_chat, self.next_chat, None, rename, delete),
+            ),
+            (
+                "&View",
+                (self.chats, self.panel, self.highlight, None, self.larger, self.smaller, self.normal_size),
+            ),
+            ("&Help", (self.licence, self.diagnostics, None, self.about)),
+        )  # fmt: skip
+        for title, actions in groups:
+            menu = bar.addMenu(title)
+            for action in actions:
+                if action is None:
+                    menu.addSeparator()
+                else:
+                    menu.addAction(action)
+
+
+class TopBar(QToolBar):
+    """Model at the left, switches at the right."""
+
+    def __init__(self, actions: Actions, parent: QWidget | None = None) -> None:
+        super().__init__("Tools", parent)
+        self._actions = actions
+        self.setObjectName("topBar")
+        self.setMovable(False)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
+        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
+        self.addAction(actions.chats)
+        self._model = QLabel("Eyrie")
+        self._model.setTextFormat(Qt.TextFormat.PlainText)
+        self._model.setProperty("textRole", "label")
+        self._model.setContentsMargins(8, 0, 4, 0)
+        self.addWidget(self._model)
+        self._where = QLabel()
+        self._where.setTextFormat(Qt.TextFormat.PlainText)
+        self._where.setProperty("textRole", "small")
+        self._where.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.addWidget(self._where)
+        self.addAction(actions.eagle)
+        self.addAction(actions.compare)
+        self.addSeparator()
+        self.addAction(actions.panel)
+        self.addAction(actions.settings)
+        eagle = self.button(actions.eagle)
+        eagle.setProperty("look", "switch")
+        for action in (actions.eagle, actions.compare):
+            self.button(action).setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        for action in (actions.chats, actions.eagle, actions.compare, actions.panel, actions.settings):
+            self.button(action).setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+            self.button(action).setAccessibleName(action.text().replace("&", "").rstrip("…"))
+
+    def button(self, action: QAction) -> QToolButton:
+        widget = self.widgetForAction(action)
+        assert isinstance(widget, QToolButton)
+        return widget
+
+    def show_model(self, model: ModelInfo | None, words: str) -> None:
+        """The model's name and where it runs; ``words`` stand there while there is none."""
+        self._model.setText(model.name if model else "Eyrie")
+        text = f"{model.device}  ·  {model.weight_format}" if model else words
+        self._where.setText(text)
+        self._where.setToolTip(text)
+
+    def show_eagle(self, model: ModelInfo | None, enabled: bool) -> None:
+        """The switch says in words whether EAGLE is on, off or cannot be had, and why."""
+        action = self._actions.eagle
+        possible = model is not None and model.head_name is not None
+        action.setEnabled(possible)
+        action.blockSignals(True)
+        action.setChecked(possible and enabled)
+        action.blockSignals(False)
+        if possible and model is not None:
+            words = "EAGLE on" if enabled else "EAGLE off"
+            tip = f"Draft with {model.head_name} (Ctrl+E). The reply is the same, only faster."
+        elif model is None:
+            words, tip = "EAGLE", "EAGLE can be switched once a model is loaded."
+        else:
+            words = "EAGLE not available"
+            tip = model.head_problem or "This model has no EAGLE head."
+        action.setIconText(words)
+        action.setToolTip(tip)
+        button = self.button(action)
+        # The menu's text stays; the button follows the short one, and must be told after a change.
+        button.setText(words)
+        button.setToolTip(tip)
+        button.setChecked(action.isChecked())
+        button.setAccessibleName(words)
+        button.setAccessibleDescription(tip)

@@ -1,0 +1,192 @@
+"""Starts the application, in this order.
+
+1. The command line is read; ``--version`` ends here.
+2. The data folder is found or made (``--data-dir``, ``EYRIE_DATA_DIR``, the system's),
+   or a throw-away one with ``--temp-data-dir``.
+3. The log is opened and the hooks for exceptions, Qt's messages and crashes are put in.
+4. The settings are read.
+5. ``QApplication`` is made: Fusion, our palette, exact scale factors, the desktop file's name.
+6. asyncio runs on Qt's event loop (qasync); PySide6 is imported first, so that qasync finds it.
+7. The window is shown, then the engine's process is started: the window never waits for it.
+8. Once the engine says it is ready, the model asked for is loaded.
+
+Quitting runs backwards: the window goes from the screen and refuses the close
+event, a task waits until the engine has ended (it is forced after a moment), and
+only then does the event loop end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from pathlib import Path
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication
+
+from app import icons, qt_guard, style
+from app.client import EngineClient
+from app.crash_log import CrashLog
+from app.diagnostics import version
+from app.folders import data_folder
+from app.main_window import MainWindow
+from app.settings.store import SettingsStore
+from app.theme import ThemeChoice
+from app.transport import ProcessTransport
+from engine.protocol import Failed, Load
+
+DESKTOP_ID = "io.github.eyrie.Eyrie"
+CRASHED = "Eyrie did not end properly last time."
+
+
+class Exit(IntEnum):
+    OK = 0
+    ERROR = 2
+    INIT = 4
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="eyrie", description="A local chat that shows speculative decoding at work."
+    )
+    parser.add_argument("--version", action="version", version=f"Eyrie {version()}")
+    folder = parser.add_mutually_exclusive_group()
+    folder.add_argument("--data-dir", metavar="DIR", help="keep settings, chats and logs here")
+    folder.add_argument("--temp-data-dir", action="store_true", help="use a throw-away data folder")
+    parser.add_argument(
+        "--model", default="demo", metavar="PATH", help="model to load; the demo model by default"
+    )
+    parser.add_argument("--head", metavar="DIR", help="EAGLE head to use; 'none' loads none")
+    parser.add_argument("--verbose", action="store_true", help="log more, and to the terminal as well")
+    parser.add_argument("--screenshots", metavar="DIR", help="save pictures of the window in DIR and end")
+    return parser.parse_args(arguments)
+
+
+def load_command(options: argparse.Namespace) -> Load:
+    """What to load. Paths are made absolute: the engine runs in a folder of its own."""
+
+    def absolute(path: str) -> str:
+        return str(Path(path).expanduser().absolute()) if Path(path).expanduser().exists() else path
+
+    head = options.head
+    if head is not None:
+        head = "" if head == "none" else absolute(head)
+    return Load("demo" if options.model == "demo" else absolute(options.model), head)
+
+
+@contextlib.contextmanager
+def chosen_folder(options: argparse.Namespace) -> Iterator[Path]:
+    if options.temp_data_dir:
+        with tempfile.TemporaryDirectory(prefix="eyrie-data-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+    else:
+        yield data_folder(options.data_dir)
+
+
+def make_application(arguments: Sequence[str] = ()) -> QApplication:
+    """The ``QApplication``, once per process."""
+    qt_guard.protect_none()
+    QGuiApplication.setHighDpiScaleFactorRoundingPolicy(Qt.HighDpiScaleFactorRoundingPolicy.PassThrough)
+    QGuiApplication.setDesktopFileName(DESKTOP_ID)
+    app = QApplication(["eyrie", *arguments])
+    app.setApplicationName("eyrie")
+    app.setApplicationDisplayName("Eyrie")
+    app.setApplicationVersion(version())
+    app.setStyle("Fusion")
+    app.setWindowIcon(icons.application_icon())
+    app.setQuitOnLastWindowClosed(False)
+    return app
+
+
+def follow_settings(app: QApplication, store: SettingsStore) -> None:
+    """Keep theme and font size as the settings say, and the theme as the system's if they say so."""
+
+    def apply() -> None:
+        style.apply(app, store.current.theme, store.current.font_size)
+
+    def on_system_change() -> None:
+        if store.current.theme is ThemeChoice.SYSTEM:
+            apply()
+
+    apply()
+    store.changed.subscribe(lambda _: apply())
+    app.styleHints().colorSchemeChanged.connect(lambda _: on_system_change())
+
+
+def run(app: QApplication, folder: Path, crash_log: CrashLog, options: argparse.Namespace) -> int:
+    """From the settings to the end of the event loop."""
+    import qasync
+
+    store = SettingsStore(folder)
+    follow_settings(app, store)
+    client = EngineClient(lambda: ProcessTransport(log_path=crash_log.engine_log))
+    window = MainWindow(client, store, folder, load_command(options))
+
+    def report(message: str, detail: str) -> None:
+        window.notices.show_failure(Failed(message, "You can go on; the log has the details.", detail=detail))
+
+    crash_log.on_exception = report
+    if crash_log.last_crash:
+        report(CRASHED, crash_log.last_crash)
+
+    async def live() -> None:
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+        window.gone.connect(lambda: ended.done() or ended.set_result(None))
+        window.show()
+        window.start()
+        await ended
+
+    loop = qasync.QEventLoop(app)
+    crash_log.watch_loop(loop)
+    with loop, _interrupts(window):
+        loop.run_until_complete(live())
+    client.wait_closed()
+    return Exit.OK
+
+
+@contextlib.contextmanager
+def _interrupts(window: MainWindow) -> Iterator[None]:
+    """Ctrl+C and a session's end close the window properly."""
+    before = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, lambda *_: window.close())
+    # Python runs its signal handlers only between two bytecodes: give it some now and then.
+    timer = QTimer(window)
+    timer.timeout.connect(lambda: None)
+    timer.start(250)
+    try:
+        yield
+    finally:
+        timer.stop()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    if options.screenshots:
+        from app.screenshots import make_screenshots
+
+        return make_screenshots(Path(options.screenshots))
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = stack.enter_context(chosen_folder(options))
+            crash_log = CrashLog(folder)
+            crash_log.install(options.verbose)
+        except OSError as error:
+            print(
+                f"Eyrie cannot use its data folder: {error}. Choose another with --data-dir.", file=sys.stderr
+            )
+            return Exit.INIT
+        stack.callback(crash_log.close)
+        os.environ.setdefault("QT_API", "pyside6")
+        return run(make_application(), folder, crash_log, options)

@@ -1,0 +1,166 @@
+"""Strips under the tool bar that say something and offer what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QToolButton, QWidget
+
+from app import icons, theme
+
+TOAST_MS = 8000
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A button on a strip."""
+
+    text: str
+    act: Callable[[], object]
+    closes: bool = True
+
+
+class Banner(QWidget):
+    """A dismissable strip with text and buttons; hidden until something is to be said."""
+
+    dismissed = Signal()
+
+    def __init__(self, error: bool = False, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._error = error
+        self._details = ""
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 8, 8, 8)
+        row.setSpacing(10)
+        self._icon = QLabel()
+        row.addWidget(self._icon, 0, Qt.AlignmentFlag.AlignVCenter)
+        self.label = QLabel()
+        self.label.setTextFormat(Qt.TextFormat.PlainText)
+        self.label.setWordWrap(True)
+        self.label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        row.addWidget(self.label, 1)
+        self._buttons = QHBoxLayout()
+        self._buttons.setSpacing(8)
+        row.addLayout(self._buttons)
+        self._close = QToolButton()
+        icons.dress(self._close, "close", "muted")
+        self._close.setAccessibleName("Dismiss")
+        self._close.setToolTip("Dismiss")
+        self._close.clicked.connect(self._dismiss)
+        row.addWidget(self._close)
+        self._redraw()
+        self.hide()
+
+    def offers(self) -> list[QPushButton]:
+        return [
+            widget
+            for place in range(self._buttons.count())
+            if isinstance(widget := self._buttons.itemAt(place).widget(), QPushButton)
+        ]
+
+    def say(self, text: str, offers: tuple[Offer, ...] = (), details: str = "") -> None:
+        """Show a text with buttons. ``details`` adds "Copy details"."""
+        self.label.setText(text)
+        self.setAccessibleName(text)
+        self._details = details
+        while (item := self._buttons.takeAt(0)) is not None:
+            if (widget := item.widget()) is not None:
+                widget.hide()
+                widget.deleteLater()
+        for offer in offers:
+            button = QPushButton(offer.text)
+            button.clicked.connect(lambda _=False, offer=offer: self._take(offer))
+            self._buttons.addWidget(button)
+        if details:
+            button = QPushButton("Copy details")
+            button.clicked.connect(self._copy)
+            self._buttons.addWidget(button)
+        self.show()
+
+    def _take(self, offer: Offer) -> None:
+        if offer.closes:
+            self.hide()
+        offer.act()
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(f"{self.label.text()}\n\n{self._details}")
+
+    def _dismiss(self) -> None:
+        self.hide()
+        self.dismissed.emit()
+
+    def _redraw(self) -> None:
+        named = theme.tokens(self)
+        name, colour = ("warning", named.error) if self._error else ("info", named.accent)
+        self._icon.setPixmap(icons.pixmap(name, colour, 20, max(1.0, self.devicePixelRatioF())))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        named = theme.tokens(self)
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), named.error_fill if self._error else named.accent_fill)
+        painter.fillRect(0, self.height() - 1, self.width(), 1, named.grid)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange and hasattr(self, "_close"):
+            icons.redress(self)
+            self._redraw()
+
+
+class Toast(QWidget):
+    """A short message over the window's foot that offers an undo and goes by itself."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 9, 10, 9)
+        row.setSpacing(14)
+        self.label = QLabel()
+        self.label.setTextFormat(Qt.TextFormat.PlainText)
+        row.addWidget(self.label)
+        self.button = QPushButton("Undo")
+        self.button.clicked.connect(self._on_button)
+        row.addWidget(self.button)
+        self._act: Callable[[], object] | None = None
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.timeout.connect(self._on_timeout)
+        self.hide()
+
+    def say(self, text: str, button: str, act: Callable[[], object]) -> None:
+        self.label.setText(text)
+        self.button.setText(button)
+        self.setAccessibleName(text)
+        self._act = act
+        self.adjustSize()
+        self.place()
+        self.show()
+        self.raise_()
+        self._timer.start(TOAST_MS)
+
+    def place(self) -> None:
+        """Keep to the middle of the parent's foot."""
+        holder = self.parentWidget()
+        self.move((holder.width() - self.width()) // 2, holder.height() - self.height() - 96)
+
+    def _on_button(self) -> None:
+        self.hide()
+        if self._act is not None:
+            self._act()
+
+    def _on_timeout(self) -> None:
+        if self.button.hasFocus() or self.underMouse():
+            self._timer.start(TOAST_MS)
+        else:
+            self.hide()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(theme.tokens(self).edge)
+        painter.setBrush(self.palette().base())
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 10, 10)

@@ -1,0 +1,190 @@
+"""One message on the screen: who, the text, and below a reply what it cost."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+
+from app import icons, theme
+from app.chat import figures
+from app.chat.conversation import ChatMessage
+from app.chat.message_text import MessageText
+from engine.protocol import Role
+
+FOLD_LINES = 30
+"""A prompt with more lines than this is folded."""
+TAIL = 32
+"""Characters compared to see that a text has only grown."""
+
+
+class Bubble(QWidget):
+    """The rounded ground under a prompt."""
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(theme.tokens(self).accent_fill)
+        painter.drawRoundedRect(QRectF(self.rect()), 14, 14)
+
+
+class MessageView(QWidget):
+    """Follows a message by appending; ``refresh`` draws what has come since the last time."""
+
+    regenerate_requested = Signal(object)
+    copied = Signal()
+
+    def __init__(self, message: ChatMessage, highlight: bool, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.message = message
+        self._shown_characters = 0
+        self._shown_runs = 0
+        self._tail = ""
+        self._last_state: object = None
+        self.body = MessageText()
+        self.body.layer.set_visible(highlight)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.setSpacing(4)
+        if message.role is Role.USER:
+            self._build_prompt(outer)
+        else:
+            self._build_reply(outer)
+        self.refresh()
+
+    def _build_prompt(self, outer: QVBoxLayout) -> None:
+        self.body.setAccessibleName("Your prompt")
+        bubble = Bubble()
+        inner = QVBoxLayout(bubble)
+        inner.setContentsMargins(16, 11, 16, 11)
+        inner.addWidget(self.body)
+        self._more = QToolButton()
+        self._more.setProperty("textRole", "small")
+        self._more.setVisible(False)
+        self._more.clicked.connect(self._unfold)
+        inner.addWidget(self._more, 0, Qt.AlignmentFlag.AlignLeft)
+        row = QHBoxLayout()
+        row.addStretch(1)
+        row.addWidget(bubble, 5)
+        outer.addLayout(row)
+
+    def _build_reply(self, outer: QVBoxLayout) -> None:
+        name = self.message.model_name or "Reply"
+        self.body.setAccessibleName(f"Reply of {name}")
+        self._name = QLabel(name)
+        self._name.setTextFormat(Qt.TextFormat.PlainText)
+        self._name.setProperty("textRole", "small")
+        self._state = _wrapped_label("small")
+        self._problem = _wrapped_label("error")
+        self._notice = _wrapped_label("small")
+        outer.addWidget(self._name)
+        outer.addWidget(self.body)
+        outer.addWidget(self._state)
+        outer.addWidget(self._problem)
+        outer.addWidget(self._notice)
+        self._footer = QWidget()
+        row = QHBoxLayout(self._footer)
+        row.setContentsMargins(0, 2, 0, 0)
+        row.setSpacing(2)
+        self._figures = _wrapped_label("small")
+        self._copy = _small_button("copy", "Copy this reply")
+        self._copy.clicked.connect(self._on_copy)
+        self._again = _small_button("again", "Write this reply again")
+        self._again.clicked.connect(lambda: self.regenerate_requested.emit(self.message))
+        row.addWidget(self._copy)
+        row.addWidget(self._again)
+        row.addSpacing(6)
+        row.addWidget(self._figures, 1)
+        outer.addWidget(self._footer)
+
+    # ------------------------------------------------------------------ following the message
+
+    def refresh(self) -> None:
+        """Draw what is new, as one edit of the text."""
+        message = self.message
+        if message.role is Role.USER:
+            if self._last_state is None:
+                self._show_prompt()
+            self._last_state = message.state
+            return
+        runs = message.runs
+        begin = self._shown_characters
+        grown = len(runs) >= self._shown_runs and message.text.startswith(self._tail, begin - len(self._tail))
+        if grown:
+            self.body.append_text(message.text[begin:], runs[self._shown_runs :], begin)
+        else:
+            self.body.set_text(message.text, runs)
+        self._shown_characters, self._shown_runs = len(message.text), len(runs)
+        self._tail = message.text[-TAIL:]
+        if self._last_state != message.state or not message.text:
+            self._last_state = message.state
+            self._show_state()
+
+    def _show_prompt(self) -> None:
+        lines = self.message.text.split("\n")
+        if len(lines) > FOLD_LINES + 5:
+            self.body.set_text("\n".join(lines[:FOLD_LINES]))
+            self._more.setText(f"Show all {len(lines):,} lines")
+            self._more.setVisible(True)
+        else:
+            self.body.set_text(self.message.text)
+
+    def _unfold(self) -> None:
+        self._more.setVisible(False)
+        self.body.set_text(self.message.text)
+        self.body.setFocus()
+
+    def _show_state(self) -> None:
+        message = self.message
+        _say(self._state, figures.progress(message) if message.is_running and not message.text else "")
+        problem = message.problem
+        _say(self._problem, f"{problem.message} {problem.next_step}".strip() if problem else "")
+        _say(self._notice, message.notice)
+        self.body.setVisible(bool(message.text))
+        self._footer.setVisible(not message.is_running)
+        self._copy.setVisible(bool(message.text))
+        if message.stats is not None:
+            self._figures.setText("  ·  ".join(figures.summary(message.stats, message.reason)))
+            self._figures.setToolTip(figures.details(message.stats))
+        elif not message.is_running:
+            parts = figures.live(message.live) if message.text else []
+            reason = [figures.REASONS[message.reason]] if message.reason is not None else []
+            self._figures.setText("  ·  ".join([*parts, *reason]))
+
+    def set_can_regenerate(self, can: bool) -> None:
+        """Only the last reply can be written again, and only while nothing else runs."""
+        if self.message.role is not Role.USER:
+            self._again.setVisible(can)
+
+    # ------------------------------------------------------------------ actions
+
+    def _on_copy(self) -> None:
+        QGuiApplication.clipboard().setText(self.message.text)
+        icons.dress(self._copy, "check", "accepted", self.palette())
+        QTimer.singleShot(1200, self._copy, lambda: icons.dress(self._copy, "copy", "muted", self.palette()))
+        self.copied.emit()
+
+
+def _wrapped_label(role: str) -> QLabel:
+    label = QLabel()
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setWordWrap(True)
+    label.setProperty("textRole", role)
+    label.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label
+
+
+def _say(label: QLabel, text: str) -> None:
+    label.setText(text)
+    label.setVisible(bool(text))
+
+
+def _small_button(icon: str, name: str) -> QToolButton:
+    button = QToolButton()
+    icons.dress(button, icon, "muted")
+    button.setToolTip(name)
+    button.setAccessibleName(name)
+    button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    return button

@@ -1,0 +1,212 @@
+"""The messages of one chat, one under the other, following the newest.
+
+Views are made for the last messages only; older ones appear on demand. Changes of
+a message mark its view; :meth:`Transcript.flush` draws all marked views, once per
+batch of events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QPoint, QRect, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QToolButton, QVBoxLayout, QWidget
+
+from app import icons
+from app.chat.conversation import Chat, ChatMessage
+from app.chat.message_view import MessageView
+from engine.protocol import Role
+
+PAGE = 40
+"""Messages shown at once; as many more with each "earlier messages"."""
+LINE_CHARACTERS = 92
+"""Widest line of text, in average characters: longer ones are hard to read."""
+
+
+class Transcript(QScrollArea):
+    """Scrolls a chat's messages."""
+
+    regenerate_requested = Signal(object)
+    step_clicked = Signal(str, int)
+    """Request id and step of a token that was clicked."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._chat: Chat | None = None
+        self._first = 0
+        self._views: dict[str, MessageView] = {}
+        self._dirty: dict[str, MessageView] = {}
+        self._unsubscribe: list[Callable[[], None]] = []
+        self._highlight = True
+        self._busy = False
+        self._follow = True
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("Conversation")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._column = QWidget()
+        self._layout = QVBoxLayout(self._column)
+        self._layout.setSpacing(22)
+        self._earlier = QPushButton()
+        self._earlier.clicked.connect(self._show_earlier)
+        self._layout.addWidget(self._earlier, 0, Qt.AlignmentFlag.AlignHCenter)
+        self._layout.addStretch(1)
+        self.setWidget(self._column)
+        self._jump = QToolButton(self)
+        self._jump.setObjectName("jumpToEnd")
+        icons.dress(self._jump, "down")
+        self._jump.setToolTip("Go to the newest text")
+        self._jump.setAccessibleName("Go to the newest text")
+        self._jump.clicked.connect(self.follow)
+        self._jump.hide()
+        bar = self.verticalScrollBar()
+        bar.rangeChanged.connect(self._on_range)
+        bar.valueChanged.connect(self._on_value)
+
+    # ------------------------------------------------------------------ content
+
+    @property
+    def chat(self) -> Chat | None:
+        return self._chat
+
+    def view_of(self, message: ChatMessage) -> MessageView | None:
+        return self._views.get(message.id)
+
+    def set_chat(self, chat: Chat) -> None:
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        self._clear()
+        self._chat = chat
+        self._first = max(0, len(chat.messages) - PAGE)
+        self._unsubscribe = [chat.changed.subscribe(lambda _: self._sync())]
+        self._sync()
+        self.follow()
+
+    def set_highlight(self, visible: bool) -> None:
+        self._highlight = visible
+        for view in self._views.values():
+            view.body.layer.set_visible(visible)
+
+    def set_busy(self, busy: bool) -> None:
+        """While a reply runs none can be written again."""
+        self._busy = busy
+        self._update_actions()
+
+    def flush(self) -> None:
+        """Draw every message that has changed."""
+        dirty, self._dirty = self._dirty, {}
+        for view in dirty.values():
+            view.refresh()
+
+    def point_at(self, request_id: str, step: int | None) -> bool:
+        """Mark the tokens of a step; ``False`` when that reply is not shown."""
+        found = False
+        for view in self._views.values():
+            mine = view.message.request_id == request_id and bool(request_id)
+            view.body.point_at(step if mine else None)
+            found = found or mine
+        return found
+
+    def _clear(self) -> None:
+        for view in self._views.values():
+            view.hide()
+            view.deleteLater()
+        self._views.clear()
+        self._dirty.clear()
+
+    def _sync(self) -> None:
+        """Make the views match the chat's messages: some were added or cut off."""
+        assert self._chat is not None
+        wanted = self._chat.messages[self._first :]
+        ids = {message.id for message in wanted}
+        for gone in [key for key in self._views if key not in ids]:
+            view = self._views.pop(gone)
+            self._dirty.pop(gone, None)
+            view.hide()
+            view.deleteLater()
+        for place, message in enumerate(wanted):
+            if message.id not in self._views:
+                self._layout.insertWidget(place + 1, self._make_view(message))
+                if message.role is Role.USER:
+                    self._follow = True
+        self._earlier.setVisible(self._first > 0)
+        self._earlier.setText(f"Show {min(PAGE, self._first)} earlier messages")
+        self._update_actions()
+
+    def _make_view(self, message: ChatMessage) -> MessageView:
+        view = MessageView(message, self._highlight)
+        view.regenerate_requested.connect(self.regenerate_requested)
+        view.body.step_clicked.connect(lambda step: self.step_clicked.emit(message.request_id, step))
+        view.body.position_shown.connect(lambda area, body=view.body: self._reveal(body, area))
+        self._views[message.id] = view
+        if message.is_running:
+            self._unsubscribe.append(message.changed.subscribe(self._mark))
+        return view
+
+    def _mark(self, message: ChatMessage) -> None:
+        view = self._views.get(message.id)
+        if view is not None:
+            self._dirty[message.id] = view
+
+    def _update_actions(self) -> None:
+        last = self._chat.messages[-1] if self._chat is not None and self._chat.messages else None
+        for view in self._views.values():
+            view.set_can_regenerate(view.message is last and not self._busy)
+
+    def _show_earlier(self) -> None:
+        bar = self.verticalScrollBar()
+        below = bar.maximum() - bar.value()
+        self._follow = False
+        self._first = max(0, self._first - PAGE)
+        self._sync()
+        self._column.adjustSize()
+        bar.setValue(bar.maximum() - below)
+
+    # ------------------------------------------------------------------ scrolling
+
+    @property
+    def follows(self) -> bool:
+        """Whether the end stays in view while text comes in."""
+        return self._follow
+
+    def follow(self) -> None:
+        self._follow = True
+        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
+        self._place_jump()
+
+    def _on_range(self, _low: int, high: int) -> None:
+        if self._follow:
+            self.verticalScrollBar().setValue(high)
+        self._place_jump()
+
+    def _on_value(self, value: int) -> None:
+        self._follow = value >= self.verticalScrollBar().maximum() - self.fontMetrics().height()
+        self._place_jump()
+
+    def _reveal(self, body: QWidget, area: QRect) -> None:
+        top = body.mapTo(self._column, QPoint(area.topLeft())).y()
+        bar = self.verticalScrollBar()
+        if not bar.value() <= top <= bar.value() + self.viewport().height() - area.height():
+            bar.setValue(top - self.viewport().height() // 3)
+
+    def _place_jump(self) -> None:
+        self._jump.setVisible(not self._follow and bool(self._views))
+        size = self._jump.sizeHint()
+        area = self.viewport().geometry()
+        self._jump.setGeometry(
+            area.center().x() - size.width() // 2,
+            area.bottom() - size.height() - 10,
+            size.width(),
+            size.height(),
+        )
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        widest = self.fontMetrics().averageCharWidth() * LINE_CHARACTERS
+        side = max(22, (self.viewport().width() - widest) // 2)
+        self._layout.setContentsMargins(side, 26, side, 26)
+        if self._follow:
+            self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
+        self._place_jump()

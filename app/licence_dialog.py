@@ -1,0 +1,40 @@
+"""Shows a model's licence, once, as plain text."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPlainTextEdit, QVBoxLayout, QWidget
+
+from engine.protocol import ModelInfo
+
+
+class LicenceDialog(QDialog):
+    """The terms under which the loaded model may be used."""
+
+    def __init__(self, model: ModelInfo, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Model licence")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(24, 20, 24, 18)
+        column.setSpacing(10)
+        heading = QLabel(model.licence_name or "Licence")
+        heading.setProperty("textRole", "heading")
+        note = QLabel(f"{model.name} is used under these terms.")
+        note.setProperty("textRole", "small")
+        note.setWordWrap(True)
+        text = QPlainTextEdit(model.licence_text)
+        text.setReadOnly(True)
+        text.setTabChangesFocus(True)
+        text.setAccessibleName("Licence text")
+        for part in (heading, note, text):
+            column.addWidget(part)
+        box = QDialogButtonBox()
+        self.accept_button = box.addButton("I understand", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.accept_button.setProperty("look", "primary")
+        self.accept_button.setDefault(True)
+        box.accepted.connect(self.accept)
+        column.addWidget(box)
+
+    def sizeHint(self) -> QSize:
+        line = self.fontMetrics()
+        return QSize(line.averageCharWidth() * 84, line.height() * 28)

@@ -1,0 +1,132 @@
+"""Everything the window has to say about the engine, between tool bar and conversation.
+
+Loading with its progress, errors with what to do next, the word that the demo
+model is tiny, and why EAGLE cannot be offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QVBoxLayout, QWidget
+
+from app.banner import Banner, Offer
+from app.client import DIED, EngineClient
+from app.settings.store import SettingsStore
+from engine.protocol import Failed, Loaded, Loading
+
+DEMO = (
+    "This is a tiny demo model. It shows how speculative decoding works, but it makes things up: "
+    "do not rely on its answers. Better models come from the model hub."
+)
+DIED_NEXT = "What was received is kept."
+NO_HEAD = "No EAGLE head is loaded for this model, so replies are decoded one token at a time."
+
+
+def details_of(failure: Failed) -> str:
+    parts = (failure.message, failure.next_step, f"Kind: {failure.kind}", failure.detail)
+    return "\n".join(part for part in parts if part)
+
+
+class LoadingStrip(QWidget):
+    """A message and a thin bar while a model loads."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 9, 16, 9)
+        column.setSpacing(6)
+        row = QHBoxLayout()
+        self.label = QLabel()
+        self.share = QLabel()
+        self.share.setProperty("textRole", "small")
+        row.addWidget(self.label, 1)
+        row.addWidget(self.share)
+        column.addLayout(row)
+        self.bar = QProgressBar()
+        self.bar.setObjectName("loadingBar")
+        self.bar.setTextVisible(False)
+        self.bar.setAccessibleName("Loading progress")
+        column.addWidget(self.bar)
+        self.hide()
+
+    def show_progress(self, message: str, fraction: float | None) -> None:
+        self.label.setText(message)
+        self.bar.setAccessibleDescription(message)
+        if fraction is None:
+            self.bar.setRange(0, 0)
+            self.share.clear()
+        else:
+            self.bar.setRange(0, 1000)
+            self.bar.setValue(round(1000 * min(1.0, max(0.0, fraction))))
+            self.share.setText(f"{min(1.0, max(0.0, fraction)):.0%}")
+        self.show()
+
+
+class NoticeArea(QWidget):
+    """Strips that come and go. Knows the client's state; asks the window to act."""
+
+    restart_requested = Signal()
+    reload_requested = Signal()
+
+    def __init__(self, client: EngineClient, store: SettingsStore, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._store = store
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        self.loading = LoadingStrip()
+        self.error = Banner(error=True)
+        self.settings = Banner()
+        self.head = Banner()
+        self.demo = Banner()
+        for strip in (self.loading, self.error, self.settings, self.head, self.demo):
+            column.addWidget(strip)
+        self.demo.dismissed.connect(lambda: store.update(demo_notice_dismissed=True))
+        client.loading.connect(self._on_loading)
+        client.loaded.connect(self._on_loaded)
+        client.failed.connect(self._on_failed)
+        client.engine_died.connect(self._on_died)
+        if store.problem:
+            self.settings.say(store.problem)
+
+    def starting(self) -> None:
+        """The engine starts: nothing can be told yet of how long it takes."""
+        self.error.hide()
+        self.loading.show_progress("Starting the engine…", None)
+
+    def show_failure(self, failure: Failed, retry: Callable[[], object] | None = None) -> None:
+        """The error bar: what happened, what to do next, and a way to try again."""
+        offers = (Offer("Try again", retry),) if retry is not None else ()
+        self.error.say(f"{failure.message} {failure.next_step}".strip(), offers, details_of(failure))
+
+    @Slot(object)
+    def _on_loading(self, event: Loading) -> None:
+        self.loading.show_progress(event.message, event.fraction)
+
+    @Slot(object)
+    def _on_loaded(self, event: Loaded) -> None:
+        self.loading.hide()
+        self.error.hide()
+        model = event.model
+        if model.is_demo and not self._store.current.demo_notice_dismissed:
+            self.demo.say(DEMO)
+        else:
+            self.demo.hide()
+        if model.head_name is None:
+            self.head.say(f"EAGLE is not available. {model.head_problem or NO_HEAD}")
+        else:
+            self.head.hide()
+
+    @Slot(object)
+    def _on_failed(self, event: Failed) -> None:
+        if event.request_id is None:
+            self.loading.hide()
+            self.show_failure(event, self.reload_requested.emit)
+
+    @Slot(str)
+    def _on_died(self, detail: str) -> None:
+        self.loading.hide()
+        restart = Offer("Restart engine", self.restart_requested.emit)
+        self.error.say(f"{DIED} {DIED_NEXT}", (restart,), detail or "No details are known.")

@@ -1,0 +1,176 @@
+"""``--screenshots DIR``: pictures of the window in both themes, at 100 % and 150 %.
+
+A scripted engine plays written replies through the same client, transcript and
+panel as a real one. Each scale runs in a process of its own, because Qt takes the
+scale from the environment when it starts.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QDeadlineTimer, QEventLoop
+from PySide6.QtWidgets import QApplication
+
+from app import style
+from app.client import EngineClient
+from app.main_window import MainWindow
+from app.rehearsal import RehearsalEngine, Script
+from app.settings.dialog import SettingsDialog
+from app.settings.store import SettingsStore
+from app.theme import ThemeChoice
+from app.transport import PROJECT_ROOT, ThreadTransport
+from engine.protocol import Failed, Generate
+
+SCALES = (1.0, 1.5)
+SIZE = (1320, 860)
+
+SHORT = (
+    "What is the capital of Peru?",
+    "The capital of Peru is Lima. It lies on the coast of the Pacific Ocean.",
+)
+CODE = (
+    "Write a Python function that adds two numbers.",
+    "Here is a function that adds two numbers:\n\n```python\ndef add(first, second):\n"
+    "    # Works for whole numbers and for fractions.\n    return first + second\n```\n\n"
+    "Call it with `add(2, 3)` and it returns 5.",
+)
+STORY = (
+    "Tell a short story about a fox who finds a lantern in the snow.",
+    "Once there was a fox who lived at the edge of a quiet forest. One winter night, when the snow lay deep "
+    "and the wind had gone to sleep, she saw a light between the trees.\n\n"
+    "It was a lantern. Its glass was cold, but the small flame inside was warm, and it did not go out when "
+    "she breathed on it. The fox sat down beside it and waited for whoever had lost it.\n\n"
+    "Nobody came. So she took the ring of the lantern between her teeth and carried it home, and from that "
+    "night on every animal that lost its way in the snow looked for the light at the edge of the forest. "
+    "They found the fox there, and a place to sleep, and in the morning they could not say which of the two "
+    "had been the warmer.",
+)
+LIST = (
+    "Name the planets of the solar system in order.",
+    "1. Mercury\n2. Venus\n3. Earth\n4. Mars\n5. Jupiter\n6. Saturn\n7. Uranus\n8. Neptune",
+)
+REPLIES = dict([SHORT, CODE, STORY, LIST])
+
+
+def _reply(request: Generate) -> str:
+    return REPLIES.get(request.messages[-1].content, "I do not know.")
+
+
+def make_screenshots(folder: Path) -> int:
+    """Make all pictures; returns an exit code."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for scale in SCALES:
+        environment = dict(os.environ, QT_SCALE_FACTOR=str(scale), PYTHONUTF8="1")
+        environment["PYTHONPATH"] = os.pathsep.join(
+            part for part in (str(PROJECT_ROOT), environment.get("PYTHONPATH", "")) if part
+        )
+        if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & environment.keys():
+            environment.setdefault("QT_QPA_PLATFORM", "offscreen")
+        command = [sys.executable, "-m", "app.screenshots", str(folder.absolute()), f"{scale * 100:.0f}"]
+        code = subprocess.run(command, env=environment, check=False).returncode
+        if code:
+            return code
+    for path in sorted(folder.glob("*.png")):
+        print(path)
+    return 0
+
+
+class Studio:
+    """One window in one theme, and the means to wait for it."""
+
+    def __init__(self, app: QApplication, folder: Path, theme: ThemeChoice, label: str) -> None:
+        self._app = app
+        self._folder = folder
+        self._label = label
+        self._data = tempfile.TemporaryDirectory(prefix="eyrie-pictures-")
+        self.store = SettingsStore(Path(self._data.name))
+        self.store.update(theme=theme, licences_seen=("Gemma Terms of Use",))
+        style.apply(app, theme, None)
+        self.engine = RehearsalEngine(Script(_reply, tokens_per_second=600, chunk_seconds=0.0))
+        self.client = EngineClient(lambda: ThreadTransport(self.engine.run))
+        self.window = MainWindow(self.client, self.store, Path(self._data.name))
+        self.window.resize(*SIZE)
+
+    def wait(self, done: Callable[[], bool], seconds: float = 20.0) -> None:
+        """Run the event loop until ``done``. :raises TimeoutError: it does not come true."""
+        deadline = QDeadlineTimer(round(seconds * 1000))
+        while not done():
+            if deadline.hasExpired():
+                raise TimeoutError("the window did not get into the state to be pictured")
+            self._app.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents, 20)
+
+    def settle(self, seconds: float = 0.25) -> None:
+        """Let layouts and the panel's frames catch up."""
+        deadline = QDeadlineTimer(round(seconds * 1000))
+        while not deadline.hasExpired():
+            self._app.processEvents(QEventLoop.ProcessEventsFlag.AllEvents, 20)
+
+    def say(self, prompt: str) -> None:
+        self.window.send_prompt(prompt)
+        self.wait(lambda: self.window.replies.running is None)
+
+    def picture(self, name: str) -> None:
+        self.settle()
+        self.window.grab().save(str(self._folder / f"{name}-{self._label}.png"))
+
+    def close(self) -> None:
+        self.window.close()
+        self.wait(lambda: not self.window.isVisible())
+        self.client.wait_closed()
+        self.settle(0.1)
+        self.window.deleteLater()
+        self._data.cleanup()
+
+
+def play(studio: Studio) -> None:
+    """The scenes, in order."""
+    window = studio.window
+    window.show()
+    studio.settle()
+    window.start()
+    studio.wait(lambda: studio.client.model is not None)
+    studio.picture("1-empty")
+    window.notices.demo.hide()
+    studio.say(SHORT[0])
+    studio.picture("2-short")
+    window.book.new()
+    for prompt in (LIST[0], STORY[0], CODE[0]):
+        studio.say(prompt)
+    studio.picture("3-long")
+    request = window.book.current.messages[-1].request_id
+    window.transcript.point_at(request, 9)
+    studio.picture("4-step")
+    window.commands.panel.setChecked(False)
+    window.notices.show_failure(
+        Failed("The prompt does not fit.", "Shorten it, or begin a new chat.", detail="…"), lambda: None
+    )
+    studio.picture("5-error")
+    window.resize(760, 620)
+    studio.picture("6-narrow")
+    dialog = SettingsDialog(studio.store, window)
+    dialog.show()
+    studio.settle()
+    dialog.grab().save(str(studio._folder / f"7-settings-{studio._label}.png"))
+    dialog.close()
+
+
+def main(folder: str, percent: str) -> int:
+    """One scale, in this process."""
+    from app.application import make_application
+
+    app = make_application()
+    for theme in (ThemeChoice.LIGHT, ThemeChoice.DARK):
+        studio = Studio(app, Path(folder), theme, f"{theme.value}-{percent}")
+        play(studio)
+        studio.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2]))

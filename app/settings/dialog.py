@@ -1,0 +1,248 @@
+"""The settings. Every change applies at once; "Restore defaults" takes all back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QCheckBox,
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QDoubleSpinBox,
+    QFormLayout,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QScrollArea,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.settings.store import LIMITS, Settings, SettingsStore
+from app.theme import ThemeChoice
+
+THEMES = ((ThemeChoice.SYSTEM, "Follow the system"), (ThemeChoice.LIGHT, "Light"), (ThemeChoice.DARK, "Dark"))
+
+
+class OptionalNumber(QWidget):
+    """A whole number that may be left to somebody else: a tick box and a number."""
+
+    def __init__(
+        self, field: str, label: str, automatic: str, fallback: int, changed: Callable[[], None]
+    ) -> None:
+        super().__init__()
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        self.automatic = QCheckBox(automatic)
+        self.automatic.setAccessibleName(f"{label}: {automatic}")
+        self.number = QSpinBox()
+        low, high = LIMITS[field]
+        self.number.setRange(int(low), int(high))
+        self.number.setAccessibleName(label)
+        self._fallback = fallback
+        row.addWidget(self.automatic)
+        row.addWidget(self.number)
+        row.addStretch(1)
+        self.automatic.toggled.connect(self.number.setDisabled)
+        self.automatic.toggled.connect(lambda _: changed())
+        self.number.valueChanged.connect(lambda _: changed())
+
+    def value(self) -> int | None:
+        return None if self.automatic.isChecked() else self.number.value()
+
+    def set_value(self, value: int | None) -> None:
+        self.automatic.setChecked(value is None)
+        self.number.setDisabled(value is None)
+        self.number.setValue(self._fallback if value is None else value)
+
+
+class SettingsDialog(QDialog):
+    """Shows and changes a :class:`SettingsStore`."""
+
+    def __init__(self, store: SettingsStore, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._store = store
+        self._filling = False
+        self.setWindowTitle("Settings")
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        page = QWidget()
+        column = QVBoxLayout(page)
+        column.setContentsMargins(26, 20, 26, 20)
+        column.setSpacing(8)
+        self._build_generation(column)
+        self._build_tree(column)
+        self._build_look(column)
+        column.addStretch(1)
+        scroll.setWidget(page)
+        self._page = page
+        self._scroll = scroll
+        outer.addWidget(scroll, 1)
+        self.problem = QLabel()
+        self.problem.setTextFormat(Qt.TextFormat.PlainText)
+        self.problem.setProperty("textRole", "error")
+        self.problem.setWordWrap(True)
+        self.problem.setContentsMargins(26, 0, 26, 0)
+        self.problem.hide()
+        outer.addWidget(self.problem)
+        box = QDialogButtonBox()
+        box.setContentsMargins(26, 6, 26, 18)
+        self.restore = box.addButton("Restore defaults", QDialogButtonBox.ButtonRole.ResetRole)
+        self.close_button = box.addButton("Close", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.close_button.setDefault(True)
+        self.restore.clicked.connect(store.restore_defaults)
+        box.accepted.connect(self.accept)
+        outer.addWidget(box)
+        self._unsubscribe = store.changed.subscribe(self._fill)
+        self.finished.connect(lambda _: self._on_finished())
+        self._fill(store.current)
+
+    # ------------------------------------------------------------------ building
+
+    def _section(self, column: QVBoxLayout, title: str, note: str = "") -> QFormLayout:
+        if column.count():
+            column.addSpacing(12)
+        heading = QLabel(title)
+        heading.setProperty("textRole", "heading")
+        column.addWidget(heading)
+        if note:
+            text = QLabel(note)
+            text.setProperty("textRole", "small")
+            text.setWordWrap(True)
+            column.addWidget(text)
+        form = QFormLayout()
+        form.setContentsMargins(0, 4, 0, 0)
+        form.setHorizontalSpacing(22)
+        form.setVerticalSpacing(9)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.FieldsStayAtSizeHint)
+        column.addLayout(form)
+        return form
+
+    def _row(self, form: QFormLayout, label: str, widget: QWidget, tip: str = "") -> None:
+        widget.setToolTip(tip)
+        if not widget.accessibleName():
+            widget.setAccessibleName(label)
+        form.addRow(label, widget)
+
+    def _build_generation(self, column: QVBoxLayout) -> None:
+        form = self._section(column, "Replies", "Used from the next reply on.")
+        self.temperature = _real("temperature", 0.1, self._changed)
+        self.temperature.setSpecialValueText("0 (greedy)")
+        self.top_p = _real("top_p", 0.05, self._changed)
+        self.top_k = _whole("top_k", self._changed)
+        self.top_k.setSpecialValueText("off")
+        self.max_new_tokens = _whole("max_new_tokens", self._changed)
+        self.max_new_tokens.setSingleStep(64)
+        self.seed = OptionalNumber("seed", "Seed", "Different each time", 1, self._changed)
+        self._row(
+            form, "Temperature", self.temperature, "0 takes the likeliest token each time; higher is freer."
+        )
+        self._row(
+            form, "Top-p", self.top_p, "Keeps the likeliest tokens that together have this probability."
+        )
+        self._row(
+            form, "Top-k", self.top_k, "Keeps this many of the likeliest tokens; 0 switches the filter off."
+        )
+        self._row(form, "Longest reply (tokens)", self.max_new_tokens)
+        self._row(form, "Seed", self.seed, "The same seed and settings give the same reply again.")
+
+    def _build_tree(self, column: QVBoxLayout) -> None:
+        form = self._section(
+            column,
+            "Draft tree",
+            "How much the EAGLE head guesses ahead. Never changes what is written, only how fast.",
+        )
+        self.tree_nodes = OptionalNumber("tree_nodes", "Nodes", "Automatic", 8, self._changed)
+        self.tree_depth = OptionalNumber("tree_depth", "Depth", "Automatic", 4, self._changed)
+        self._row(
+            form, "Nodes", self.tree_nodes, "Tokens checked in one pass of the target, the root included."
+        )
+        self._row(form, "Depth", self.tree_depth, "Levels below the root.")
+        self.highlight = QCheckBox("Mark accepted draft tokens in replies")
+        self.highlight.toggled.connect(lambda _: self._changed())
+        form.addRow(self.highlight)
+
+    def _build_look(self, column: QVBoxLayout) -> None:
+        form = self._section(column, "Appearance")
+        self.theme = QComboBox()
+        for choice, text in THEMES:
+            self.theme.addItem(text, choice)
+        self.theme.currentIndexChanged.connect(lambda _: self._changed())
+        self.font_size = OptionalNumber("font_size", "Font size", "As the system", 11, self._changed)
+        self.font_size.number.setSuffix(" pt")
+        self._row(form, "Theme", self.theme)
+        self._row(form, "Font size", self.font_size)
+
+    # ------------------------------------------------------------------ values
+
+    def _fill(self, settings: Settings) -> None:
+        self._filling = True
+        self.temperature.setValue(settings.temperature)
+        self.top_p.setValue(settings.top_p)
+        self.top_k.setValue(settings.top_k)
+        self.max_new_tokens.setValue(settings.max_new_tokens)
+        self.seed.set_value(settings.seed)
+        self.tree_nodes.set_value(settings.tree_nodes)
+        self.tree_depth.set_value(settings.tree_depth)
+        self.highlight.setChecked(settings.highlight)
+        self.theme.setCurrentIndex(self.theme.findData(settings.theme))
+        self.font_size.set_value(settings.font_size)
+        self._filling = False
+
+    def _changed(self) -> None:
+        if self._filling:
+            return
+        self._store.update(
+            temperature=round(self.temperature.value(), 3),
+            top_p=round(self.top_p.value(), 3),
+            top_k=self.top_k.value(),
+            max_new_tokens=self.max_new_tokens.value(),
+            seed=self.seed.value(),
+            tree_nodes=self.tree_nodes.value(),
+            tree_depth=self.tree_depth.value(),
+            highlight=self.highlight.isChecked(),
+            theme=ThemeChoice(self.theme.currentData()),
+            font_size=self.font_size.value(),
+        )
+
+    def say_problem(self, text: str) -> None:
+        self.problem.setText(text)
+        self.problem.setVisible(bool(text))
+
+    def _on_finished(self) -> None:
+        self._unsubscribe()
+        if not self._store.save():
+            self.say_problem(self._store.problem)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Open as large as the page wants, and the screen allows."""
+        super().showEvent(event)
+        wanted = self._page.sizeHint()
+        room = self.screen().availableGeometry().size() * 0.9
+        self.resize(min(wanted.width() + 40, room.width()), min(wanted.height() + 90, room.height()))
+
+
+def _real(field: str, step: float, changed: Callable[[], None]) -> QDoubleSpinBox:
+    box = QDoubleSpinBox()
+    box.setRange(*LIMITS[field])
+    box.setDecimals(2)
+    box.setSingleStep(step)
+    box.setStepType(QAbstractSpinBox.StepType.DefaultStepType)
+    box.valueChanged.connect(lambda _: changed())
+    return box
+
+
+def _whole(field: str, changed: Callable[[], None]) -> QSpinBox:
+    box = QSpinBox()
+    low, high = LIMITS[field]
+    box.setRange(int(low), int(high))
+    box.valueChanged.connect(lambda _: changed())
+    return box
