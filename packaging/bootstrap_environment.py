@@ -137,10 +137,10 @@ class Environment:
     def stamp(self) -> Stamp | None:
         try:
             read = json.loads((self.folder / STAMP).read_text(encoding="utf-8"))
-            stamp = Stamp(**read)
-        except (OSError, ValueError, TypeError):
+            read |= {name: tuple(read[name]) for name in ("extras", "entries")}
+            return Stamp(**read)
+        except (OSError, ValueError, TypeError, KeyError):
             return None
-        return stamp
 
     def ready(self, digest: str, extras: Sequence[str], build: str | None) -> Stamp | None:
         """The stamp of a whole installation of these requirements, else ``None``. Takes some 50 ms."""
@@ -228,6 +228,8 @@ class Environment:
         unpacking.mkdir(parents=True, exist_ok=True)
         variables = {**self.variables, "TMPDIR": str(unpacking), "TEMP": str(unpacking), "TMP": str(unpacking)}
         command = [str(self.python), "-m", "pip", "install", *arguments]
+        if not sys.stdout.isatty():
+            command += ["--quiet", "--progress-bar", "off"]
         try:
             return self.runner.run(command, variables, capture=capture).code
         finally:
@@ -258,7 +260,11 @@ class Environment:
                     waiting()
                     told = True
                 time.sleep(0.5)
-            yield
+            self.runner.lock = file.fileno()
+            try:
+                yield
+            finally:
+                self.runner.lock = None
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -43,6 +43,9 @@ def child_environment(base: Mapping[str, str], **changes: str) -> dict[str, str]
 class Runner:
     """Starts programs with the bootstrap's own terminal."""
 
+    lock: int | None = None
+    """Descriptor of a held lock. Programs share it, so a pip that outlives a killed bootstrap keeps it."""
+
     def run(
         self,
         command: Sequence[str],
@@ -56,6 +59,7 @@ class Runner:
                 list(command),
                 env=dict(environment) if environment is not None else None,
                 cwd=cwd,
+                pass_fds=(self.lock,) if self.lock is not None and os.name == "posix" else (),
                 stdout=subprocess.PIPE if capture else None,
                 stderr=subprocess.STDOUT if capture else None,
                 encoding="utf-8",
@@ -98,8 +102,8 @@ def reachable(url: str, seconds: float = 5.0) -> str:
     answer: list[str] = []
 
     def ask() -> None:
-        request = urllib.request.Request(url, method="HEAD", headers={"User-Agent": "eyrie-bootstrap"})
         try:
+            request = urllib.request.Request(url, method="HEAD", headers={"User-Agent": "eyrie-bootstrap"})
             with urllib.request.urlopen(request, timeout=seconds):
                 answer.append("")
         except urllib.error.HTTPError as error:
