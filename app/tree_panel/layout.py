@@ -181,7 +181,7 @@ def arrange(items: Sequence[Item], widths: Sequence[float], metrics: Metrics) ->
     """Place ``items`` (parents before children, one root) in boxes of the given widths.
 
     The same input always gives the same layout. Siblings keep their order, except beside the
-    accepted path: there the accepted one comes first, and single guesses before subtrees.
+    accepted path: there the accepted one comes first, then the small subtrees before the large.
     """
     if not items:
         return TreeLayout((), (), 0.0, 0.0, ())
@@ -191,10 +191,13 @@ def arrange(items: Sequence[Item], widths: Sequence[float], metrics: Metrics) ->
             children[item.parent].append(number)
     spine = _spine(items, children)
     on_spine = set(spine)
+    sizes = [1] * len(items)
+    for number in range(len(items) - 1, 0, -1):
+        sizes[items[number].parent] += sizes[number]
     for following in spine[1:]:
         siblings = children[items[following].parent]
-        # Below the line, what was guessed there and went no further; then the subtrees, which need room.
-        siblings.sort(key=lambda sibling: (sibling != following, bool(children[sibling])))
+        # Below the line first what needs little room, so that it stays near the line.
+        siblings.sort(key=lambda sibling: (sibling != following, sizes[sibling]))
 
     pitch = metrics.height + metrics.gap_y
     offsets = [0.0] * len(items)  # centre, relative to the parent's

@@ -11,9 +11,9 @@ from app.tree_panel import marks
 from app.tree_panel.description import LEGEND
 from app.tree_panel.layout import Kind
 
-_SWATCH = 22.0
+_SWATCH = 21.0
 _GAP = 5.0
-_SPACING = 11.0
+_SPACING = 9.0
 
 
 class Legend(QWidget):

@@ -23,7 +23,7 @@ _TEXTS = (_TOKEN, COLUMNS.index("Follows"))
 
 def _alignment(column: int) -> int:
     words = column in _TEXTS or column == _VERDICT
-    side = Qt.AlignmentFlag.AlignLeft if words else Qt.AlignmentFlag.AlignRight
+    side = Qt.AlignmentFlag.AlignLeft if words else Qt.AlignmentFlag.AlignHCenter
     return int(side | Qt.AlignmentFlag.AlignVCenter)
 
 

@@ -44,6 +44,7 @@ class ZoomArea(QAbstractScrollArea):
         self._grip: QPoint | None = None
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setCornerWidget(QWidget(self))
         self.viewport().setMouseTracking(True)
         for bar in (self.horizontalScrollBar(), self.verticalScrollBar()):
             bar.setSingleStep(24)
