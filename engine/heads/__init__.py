@@ -1,0 +1,1 @@
+"""EAGLE heads: what they are (``config``), their files (``checkpoint``), the module (``eagle3``)."""
