@@ -1,0 +1,156 @@
+"""EAGLE's dynamic draft tree (EAGLE-2, arXiv 2406.16858, section 4) on an EAGLE-3 head.
+
+Expand level by level, keeping the best ``top_k`` nodes by path probability as the beam;
+then rerank: of all candidates the ``nodes - 1`` best form the tree. Two shortcuts
+leave the result unchanged, because a path's probability only falls with depth: a
+beam node that is not among the best ``nodes - 1`` so far cannot have a child that is,
+and when no beam node is left, drafting ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from engine.drafting.drafter import TreeLimits
+from engine.heads.eagle3_inference import Eagle3Inference
+from engine.tree import DraftTree
+
+REFRESH_ROWS = 256
+"""Rows of one pass while the prompt's features go through the head."""
+
+
+class EagleDrafter:
+    """One sequence's drafting state: the head's stable cache and features not yet in it.
+
+    The stable cache is built from true features only; what the head computes for a tree
+    is written behind it and never counted in (re-using guesses makes acceptance decay
+    with length).
+    """
+
+    def __init__(self, head: Eagle3Inference, max_length: int, *, min_path_probability: float = 0.0) -> None:
+        self._head = head
+        self._cache = head.new_cache(max_length)
+        self._pending: list[Tensor] = []
+        self._pending_rows = 0
+        self._floor = math.log(min_path_probability) if min_path_probability > 0 else -math.inf
+
+    @property
+    def name(self) -> str:
+        return "EAGLE-3"
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        return self._head.config.taps
+
+    def observe(self, features: Tensor) -> None:
+        self._pending.append(features)
+        self._pending_rows += features.shape[0]
+
+    def truncate(self, length: int) -> int:
+        # The pair at position i holds token i + 1, so the pair of the last kept token goes
+        # too; its features are gone unless they still wait, so the target redoes it.
+        known = self._cache.length + self._pending_rows
+        length = min(length, known)
+        kept = max(0, length - 1)
+        if kept <= self._cache.length:
+            self._cache.truncate(kept)
+            self._pending, self._pending_rows = [], 0
+            return kept
+        rows = kept - self._cache.length
+        self._pending = [torch.cat(self._pending)[:rows]]
+        self._pending_rows = rows
+        return kept
+
+    def refresh(self, tokens: Sequence[int]) -> Tensor:
+        """Take waiting features into the stable cache; the last row's output [1, hidden]."""
+        if not self._pending:
+            raise ValueError("nothing was observed since the last proposal")
+        features = self._pending[0] if len(self._pending) == 1 else torch.cat(self._pending)
+        start = self._cache.length
+        if start + features.shape[0] != len(tokens) - 1:
+            raise ValueError(
+                f"{start + features.shape[0]} positions were observed, {len(tokens) - 1} lie before the root"
+            )
+        for begin in range(0, features.shape[0], REFRESH_ROWS):
+            part = features[begin : begin + REFRESH_ROWS]
+            first = self._cache.length
+            positions = range(first, first + part.shape[0])
+            following = tokens[first + 1 : first + 1 + part.shape[0]]
+            states = self._head.forward(self._head.fuse(part), following, positions, self._cache)
+            self._cache.keep(part.shape[0])
+        self._pending, self._pending_rows = [], 0
+        return states[-1:]
+
+    def propose(self, tokens: Sequence[int], limits: TreeLimits) -> DraftTree:
+        states = self.refresh(tokens)
+        wanted = limits.nodes - 1
+        root_pair = len(tokens) - 2  # position of the pair that ends in the root
+        # Candidates in order of creation, root first; a parent always precedes its child.
+        ids, parents, scores, own = [tokens[-1]], [-1], [0.0], [0.0]
+        beam = [0]
+        slots: dict[int, int] = {}  # candidate → its slot among this tree's keys
+        for level in range(1, limits.depth + 1):
+            if level > 1:
+                states = self._expand(beam, ids, parents, states, slots, root_pair + level - 1)
+            best_ids, best_logs = self._head.best(states, limits.top_k)
+            fresh: list[int] = []
+            for row, node in enumerate(beam):
+                for token, log in zip(best_ids[row], best_logs[row], strict=True):
+                    score = scores[node] + log
+                    if score <= self._floor or score == -math.inf:
+                        break
+                    fresh.append(len(ids))
+                    ids.append(token)
+                    parents.append(node)
+                    scores.append(score)
+                    own.append(log)
+            source = {node: row for row, node in enumerate(beam)}
+            fresh.sort(key=lambda node: (-scores[node], node))
+            bar = self._bar(scores, wanted)
+            beam = [node for node in fresh[: limits.top_k] if scores[node] >= bar]
+            if not beam:
+                break
+            # A node's input is its parent's output.
+            states = states[[source[parents[node]] for node in beam]]
+        order = sorted(range(1, len(ids)), key=lambda node: (-scores[node], node))[:wanted]
+        chosen = [0, *sorted(order)]
+        place = {node: index for index, node in enumerate(chosen)}
+        return DraftTree(
+            tokens=tuple(ids[node] for node in chosen),
+            parents=tuple(-1 if node == 0 else place[parents[node]] for node in chosen),
+            probabilities=tuple(math.exp(own[node]) for node in chosen),
+            path_probabilities=tuple(math.exp(scores[node]) for node in chosen),
+        )
+
+    @staticmethod
+    def _bar(scores: Sequence[float], wanted: int) -> float:
+        """The score that a node must reach to stand among the ``wanted`` best so far."""
+        if len(scores) - 1 < wanted:
+            return -math.inf
+        return sorted(scores[1:], reverse=True)[wanted - 1]
+
+    def _expand(
+        self,
+        beam: Sequence[int],
+        ids: Sequence[int],
+        parents: Sequence[int],
+        states: Tensor,
+        slots: dict[int, int],
+        position: int,
+    ) -> Tensor:
+        """Run the head on the beam's nodes; a node sees its ancestors and itself."""
+        drafted = len(slots)
+        seen = [[False] * (drafted + len(beam)) for _ in beam]
+        for row, node in enumerate(beam):
+            slots[node] = drafted + row
+            while node > 0:
+                seen[row][slots[node]] = True
+                node = parents[node]
+        tokens = [ids[node] for node in beam]
+        return self._head.forward(
+            states, tokens, [position] * len(beam), self._cache, drafted, torch.tensor(seen)
+        )

@@ -1,0 +1,107 @@
+"""Attention of a few rows over one cached sequence, with any tree among the rows.
+
+Two arithmetics behind one call. :func:`float_attention` is the textbook one.
+:func:`exact_attention` works on integers held in float32, small enough that every
+product and every partial sum is exact. A sum of exact integers does not depend on
+its order, so a row's result does not depend on how many rows stand beside it, on
+which slots its keys lie in, or on the BLAS kernel that was picked: tree decoding
+equals plain decoding bit for bit, by construction rather than by luck.
+
+Bounds (2**24 is the largest integer up to which float32 holds them all):
+
+* queries and keys come out of an RMS norm, so their length is bounded; they are
+  scaled to length <= 4080 and rounded: |q·k| <= 4088**2 < 2**24, partial sums too;
+* softmax weights are rounded to 2**-13, summed in float64 (exact), scaled to sum to
+  about 4096 and rounded again; values are rounded to 11 bits: |sum p·v| < 2**24
+  for up to 8,000 keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+QUERY_KEY_LENGTH = 4080.0
+"""Bound of |q| and |k| on the integer grid."""
+VALUE_LEVELS = 2047
+"""Values are integers of at most 11 bits and a sign."""
+_WEIGHT_LEVELS = 8192.0
+_WEIGHT_SUM = 4096.0
+
+
+@dataclass(frozen=True, slots=True)
+class Visibility:
+    """Which cached slots the rows of one pass see, for one kind of layer.
+
+    ``start`` is the first slot any row sees, ``end`` one past the last; ``bias``
+    [rows * heads / kv_heads, end - start] holds 0 or -inf, None when every row sees
+    every slot.
+    """
+
+    start: int
+    end: int
+    bias: Tensor | None
+
+
+def visibility(
+    cached: int, positions: Tensor, tree_mask: Tensor | None, window: int, heads_per_kv: int
+) -> Visibility:
+    """Work out what rows at ``positions`` [rows] see.
+
+    Slots below ``cached`` hold their own position; the rows lie in the slots after
+    them. ``tree_mask`` [rows, rows] is true where the column is the row itself or an
+    ancestor; None means one causal run. ``window`` > 0 limits sight to that many
+    positions, the row's own included: by position, never by slot, because the rows
+    of a tree share slots beyond their position.
+    """
+    rows = positions.numel()
+    end = cached + rows
+    start = 0
+    if window:
+        start = max(0, int(positions.min()) - window + 1)
+        start = min(start, cached)
+    if rows == 1:
+        return Visibility(start, end, None)
+    if tree_mask is None:
+        tree_mask = torch.ones(rows, rows, dtype=torch.bool, device=positions.device).tril_()
+    seen = torch.ones(rows, end - start, dtype=torch.bool, device=positions.device)
+    seen[:, cached - start :] = tree_mask
+    if window:
+        slots = torch.arange(start, cached, device=positions.device)
+        slot_positions = torch.cat((slots, positions))
+        seen &= positions[:, None] - slot_positions[None, :] < window
+    bias = torch.zeros(seen.shape, device=positions.device).masked_fill_(~seen, float("-inf"))
+    if heads_per_kv > 1:
+        bias = bias.repeat_interleave(heads_per_kv, 0)
+    return Visibility(start, end, bias)
+
+
+def float_attention(
+    query: Tensor, keys: Tensor, values: Tensor, scale: float, bias: Tensor | None
+) -> Tensor:
+    """Softmax attention. ``query`` [kv_heads, rows * group, d], ``keys``/``values``
+    [kv_heads, slots, d] → [kv_heads, rows * group, d]."""
+    scores = torch.matmul(query, keys.transpose(-1, -2)).mul_(scale)
+    if bias is not None:
+        scores += bias
+    return torch.matmul(torch.softmax(scores, -1), values)
+
+
+def exact_attention(
+    query: Tensor, keys: Tensor, values: Tensor, scale: float, bias: Tensor | None
+) -> Tensor:
+    """As :func:`float_attention` on integer-valued inputs, order-independent.
+
+    ``scale`` turns q·k on the grid into the softmax's logits; the result is in units
+    of the values' grid.
+    """
+    scores = torch.matmul(query, keys.transpose(-1, -2))
+    if bias is not None:
+        scores += bias
+    scores -= scores.amax(-1, True)
+    weights = scores.mul_(scale).exp_().mul_(_WEIGHT_LEVELS).round_()
+    total = weights.sum(-1, True, dtype=torch.float64)
+    weights = weights.mul_((_WEIGHT_SUM / total).float()).round_()
+    return torch.matmul(weights, values).div_(weights.sum(-1, True))

@@ -1,0 +1,107 @@
+"""Linear layers by weight format, behind one call.
+
+A layer is called with its input and, where a norm stands before it, that norm's
+row factors: ``linear(x, row_scale)`` equals ``(x * row_scale) @ W.T``. Passing the
+factor along spares the row-wise int8 format one small operation a layer, and small
+operations are what a step on a CPU is made of.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+_ACTIVATION_LEVELS = 127
+"""8-bit activations, symmetric around the zero point 128."""
+BODY_WEIGHT_LEVELS = 63
+"""7-bit weights: on AVX2, fbgemm adds pairs of u8·s8 products in 16 bits and saturates
+beyond 2 · 255 · 63."""
+HEAD_WEIGHT_LEVELS = 127
+"""The output head stands 8-bit weights (its pairs rarely come near the limit)."""
+
+
+class Linear(Protocol):
+    out_features: int
+    in_features: int
+
+    def __call__(self, x: Tensor, row_scale: Tensor | None = None) -> Tensor:
+        """``x`` [rows, in], ``row_scale`` [rows, 1] or None → [rows, out] float32."""
+        ...
+
+    def memory_bytes(self) -> int: ...
+
+
+class DenseLinear:
+    """Float weights of any float type; the reference format."""
+
+    def __init__(self, weight: Tensor) -> None:
+        self.weight = weight
+        self.out_features, self.in_features = weight.shape
+
+    def __call__(self, x: Tensor, row_scale: Tensor | None = None) -> Tensor:
+        if row_scale is not None:
+            x = x * row_scale
+        return functional.linear(x.to(self.weight.dtype), self.weight).float()
+
+    def memory_bytes(self) -> int:
+        return self.weight.numel() * self.weight.element_size()
+
+
+class RowwiseInt8Linear:
+    """Symmetric int8 weights, one scale per output channel; activations quantised row by row.
+
+    Integer accumulation makes every row's result independent of the rows beside it,
+    bit for bit: the ground on which tree decoding equals plain decoding on a CPU.
+    """
+
+    def __init__(self, weight: Tensor, scale: Tensor) -> None:
+        """``weight`` [out, in] int8, ``scale`` [out] float32: W ≈ weight * scale[:, None]."""
+        self.out_features, self.in_features = weight.shape
+        with warnings.catch_warnings():
+            # The op belongs to torch's older quantisation API, whose replacement has no
+            # batch-invariant CPU kernel; this module is the only place that touches it.
+            warnings.simplefilter("ignore", UserWarning)
+            torch.backends.quantized.engine = "fbgemm"
+            packed_input = torch._make_per_channel_quantized_tensor(
+                weight.contiguous(),
+                scale.double(),
+                torch.zeros(self.out_features, dtype=torch.long),
+                0,
+            )
+            self._packed = torch.ops.quantized.linear_prepack(packed_input, None)
+        self._call = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
+
+    def __call__(self, x: Tensor, row_scale: Tensor | None = None) -> Tensor:
+        peak = x.abs().amax(-1, True).clamp_min_(1e-30)
+        return self.unit_call(x / peak).mul_(peak if row_scale is None else peak * row_scale)
+
+    def unit_call(self, unit: Tensor) -> Tensor:
+        """The product for rows whose largest magnitude is 1. [rows, in] → [rows, out]"""
+        out: Tensor = self._call(unit, 1.0 / _ACTIVATION_LEVELS, 128, self._packed)
+        return out
+
+    def memory_bytes(self) -> int:
+        return self.out_features * (self.in_features + 4)
+
+
+def quantise_rows(weight: Tensor, levels: int = BODY_WEIGHT_LEVELS) -> tuple[Tensor, Tensor]:
+    """Round ``weight`` [out, in] to ``levels`` steps either side of zero.
+
+    Returns (int8 [out, in], scale [out]). The scale of a row is the one, of a few
+    fractions of its peak, that leaves the least squared error.
+    """
+    peak = weight.abs().amax(1, keepdim=True).clamp_min(1e-12)
+    best_scale = peak / levels
+    best_error = torch.full_like(peak, float("inf"))
+    for fraction in (1.0, 0.95, 0.9, 0.85, 0.8):
+        scale = peak * (fraction / levels)
+        error = (weight - (weight / scale).round_().clamp_(-levels, levels) * scale).square_().sum(1, True)
+        better = error < best_error
+        best_error = torch.where(better, error, best_error)
+        best_scale = torch.where(better, scale, best_scale)
+    quantised = (weight / best_scale).round_().clamp_(-levels, levels).to(torch.int8)
+    return quantised, best_scale.squeeze(1)

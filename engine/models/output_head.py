@@ -1,0 +1,90 @@
+"""The output head: from final states to logits over the whole vocabulary.
+
+Two thirds of the demo model's weights sit here. In row-wise int8 the head is split
+into blocks of rows: a block's logits stay in the processor's cache, and a greedy
+step looks at each block's largest logit without ever holding all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from engine.models.linear import DenseLinear, RowwiseInt8Linear
+
+BLOCK_ROWS = 16384
+
+
+class OutputHead(Protocol):
+    def logits(self, x: Tensor, row_scale: Tensor) -> Tensor:
+        """``x`` [rows, hidden] times ``row_scale`` [rows, 1] → logits [rows, vocab]."""
+        ...
+
+    def argmax(self, x: Tensor, row_scale: Tensor) -> Tensor:
+        """The most likely token id of each row [rows]; the lowest id among equals."""
+        ...
+
+    def memory_bytes(self) -> int: ...
+
+
+class DenseHead:
+    def __init__(self, weight: Tensor) -> None:
+        self.weight = weight
+        self._linear = DenseLinear(weight)
+
+    def logits(self, x: Tensor, row_scale: Tensor) -> Tensor:
+        return self._linear(x, row_scale)
+
+    def argmax(self, x: Tensor, row_scale: Tensor) -> Tensor:
+        return self.logits(x, row_scale).argmax(-1)
+
+    def memory_bytes(self) -> int:
+        return 0  # tied to the embedding, which counts it
+
+
+class Int8Head:
+    """Row-wise int8, in blocks of :data:`BLOCK_ROWS` vocabulary rows."""
+
+    def __init__(self, weight: Tensor, scale: Tensor) -> None:
+        """``weight`` [vocab, hidden] int8, ``scale`` [vocab] float32."""
+        self._vocabulary = weight.shape[0]
+        self._blocks = [
+            RowwiseInt8Linear(weight[i : i + BLOCK_ROWS], scale[i : i + BLOCK_ROWS])
+            for i in range(0, self._vocabulary, BLOCK_ROWS)
+        ]
+
+    def logits(self, x: Tensor, row_scale: Tensor) -> Tensor:
+        unit, peak = unit_rows(x)
+        out = torch.empty(x.shape[0], self._vocabulary)
+        factor = peak * row_scale
+        for index, block in enumerate(self._blocks):
+            begin = index * BLOCK_ROWS
+            torch.mul(block.unit_call(unit), factor, out=out[:, begin : begin + block.out_features])
+        return out
+
+    def argmax(self, x: Tensor, row_scale: Tensor) -> Tensor:
+        # A positive factor a row does not move its maximum: row_scale and peak stay out.
+        unit, _ = unit_rows(x)
+        best_value: Tensor | None = None
+        best_index: Tensor | None = None
+        for index, block in enumerate(self._blocks):
+            value, where = block.unit_call(unit).max(-1)
+            where += index * BLOCK_ROWS
+            if best_value is None or best_index is None:
+                best_value, best_index = value, where
+            else:
+                best_index = torch.where(value > best_value, where, best_index)
+                best_value = torch.maximum(best_value, value)
+        assert best_index is not None
+        return best_index
+
+    def memory_bytes(self) -> int:
+        return sum(block.memory_bytes() for block in self._blocks)
+
+
+def unit_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows divided by their largest magnitude, and that magnitude [rows, 1]."""
+    peak = x.abs().amax(-1, True).clamp_min_(1e-30)
+    return x / peak, peak
