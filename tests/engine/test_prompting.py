@@ -49,9 +49,9 @@ def write_model(folder: Path, template: object = CHATML, **files: object) -> Pat
 def test_the_demo_prompt_shows_examples_and_waits_for_an_answer() -> None:
     chat = ChatFormat.load("demo")
     prompt = chat.render([user("  What is the capital of Italy? \n")])
-    assert prompt.startswith("<bos>A helpful assistant answers")
-    assert prompt.endswith("\n\nQuestion: What is the capital of Italy?\nAnswer:")
-    assert prompt.count("\nQuestion: ") == prompt.count("\nAnswer:") == 5
+    assert prompt.startswith("<bos>The following is a conversation")
+    assert prompt.endswith("\n\nUser: What is the capital of Italy?\nAssistant:")
+    assert prompt.count("\nUser: ") == prompt.count("\nAssistant:") == 5
     assert "```python\ndef add_up(numbers):\n    total = 0\n" in prompt
     assert chat.eos_token_ids == (1,)
     assert not chat.add_bos
@@ -66,26 +66,26 @@ def test_a_later_demo_turn_only_appends(reply: str) -> None:
     before = chat.render(turns)
     after = chat.render([*turns, assistant(reply), user("Two?")])
     generated = reply if not reply or reply[0] in " \n" else " " + reply
-    assert after == before + generated + "\n\nQuestion: Two?\nAnswer:"
+    assert after == before + generated + "\n\nUser: Two?\nAssistant:"
 
 
 def test_a_demo_reply_stops_before_the_next_turn() -> None:
     chat = ChatFormat.load("demo")
-    drifted = " Rome.\n\nQuestion: And of Spain?\nAnswer: Madrid."
+    drifted = " Rome.\n\nUser: And of Spain?\nAssistant: Madrid."
     starts = [drifted.find(stop) for stop in chat.stop_strings if stop in drifted]
     assert drifted[: min(starts)] == " Rome."
 
 
 def test_the_demo_takes_a_system_message() -> None:
     prompt = ChatFormat.load("demo").render([system("Answer in one word. "), user("Hi")])
-    assert "clearly and correctly. Answer in one word.\n\nQuestion: Write a" in prompt
+    assert "precise assistant. Answer in one word.\n\nUser: Hello!" in prompt
 
 
 def test_what_people_write_is_never_run_as_a_template() -> None:
     text = "{{ 7 * 7 }} {% for x in range(9) %}{{ x }}{% endfor %} {# gone #} {{ ''.__class__.__mro__ }}"
     chat = ChatFormat.load("demo")
-    assert f"Question: {text}\nAnswer:" in chat.render([user(text)])
-    assert f"Answer: {text}\n\nQuestion: Go on" in chat.render([user("a"), assistant(text), user("Go on")])
+    assert f"User: {text}\nAssistant:" in chat.render([user(text)])
+    assert f"Assistant: {text}\n\nUser: Go on" in chat.render([user("a"), assistant(text), user("Go on")])
 
 
 # --------------------------------------------------------------------------- model folders
