@@ -19,6 +19,7 @@ from app.chat.book import Removed
 from app.chat.conversation import Chat, ChatMessage
 from app.chat.replies import Replies
 from app.client import EngineClient, EngineState
+from app.compare.dialog import CompareDialog
 from app.diagnostics import about_text, diagnostics
 from app.licence_dialog import LicenceDialog
 from app.settings.dialog import SettingsDialog
@@ -51,7 +52,7 @@ class MainWindow(WindowFrame):
         self._unwatch: Callable[[], None] = lambda: None
         self._settings_dialog: SettingsDialog | None = None
         self._licence_dialog: LicenceDialog | None = None
-        self.compare_dialog: QWidget | None = None
+        self.compare_dialog: CompareDialog | None = None
         self._saver = QTimer(self)
         self._saver.setSingleShot(True)
         self._saver.setInterval(SAVE_MS)
@@ -276,7 +277,8 @@ class MainWindow(WindowFrame):
         do.again.setEnabled(not running and not obstacle and self._last_reply() is not None)
         do.copy_reply.setEnabled(self._last_reply() is not None)
         do.licence.setEnabled(self.client.model is not None and bool(self.client.model.licence_text))
-        self.top_bar.show_model(self.client.model, obstacle)
+        loading = self.client.is_loading or self.client.state is EngineState.STARTING
+        self.top_bar.show_model(self.client.model, "Loading…" if loading else "No model")
         self.top_bar.show_eagle(self.client.model, self.store.current.eagle)
         self._update_compare()
         self._update_numbers()
@@ -288,7 +290,7 @@ class MainWindow(WindowFrame):
             self.numbers.clear()
         else:
             self.status.setText(figures.progress(running) or "Writing")
-            self.numbers.setText("  ·  ".join(figures.live(running.live)) if running.text else "")
+            self.numbers.setText(figures.line(figures.live(running.live)) if running.text else "")
 
     # ------------------------------------------------------------------ compare
 
@@ -317,15 +319,14 @@ class MainWindow(WindowFrame):
 
     def open_compare(self) -> None:
         """Run the typed text, or the last prompt, with and without EAGLE."""
-        from app.compare.dialog import CompareDialog
-
         messages = self._comparison()
-        if messages:
-            dialog = CompareDialog(self.client, self)
-            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            self.compare_dialog = dialog
-            dialog.open()
-            dialog.start(messages, self.store.current.generation())
+        if not messages:
+            return
+        if self.compare_dialog is None:
+            self.compare_dialog = CompareDialog(self.client, self)
+        self.compare_dialog.show()
+        self.compare_dialog.raise_()
+        self.compare_dialog.start(messages, self.store.current.generation())
 
     # ------------------------------------------------------------------ settings and dialogs
 

@@ -252,10 +252,16 @@ class RehearsalEngine:
                 step = self._tree_step(request_id, index, tokens, at)
             else:
                 piece = Piece(token_id(tokens[at]), tokens[at], Origin.TARGET)
-                step = Step(request_id, index, (piece,), StepTimes(0.0, 0.011, 0.0, 0.001))
+                step = Step(request_id, index, (piece,), times)
+            step = replace(step, times=self._times(len(step.pieces), self._eagle))
             tally.add(step)
             at += len(step.pieces)
             yield step
+
+    def _times(self, tokens: int, eagle: bool) -> StepTimes:
+        seconds = tokens / self._script.tokens_per_second
+        shares = (0.18, 0.74, 0.02, 0.06) if eagle else (0.0, 0.92, 0.0, 0.08)
+        return StepTimes(*(seconds * share for share in shares))
 
     def _tree_step(self, request_id: str, index: int, tokens: list[str], at: int) -> Step:
         """One step whose root is ``tokens[at - 1]``: a tree, its accepted path, a bonus token."""
@@ -292,8 +298,9 @@ class RehearsalEngine:
         )
         last = path[-1] if path else 0
         bonus = Bonus(token_id(emitted[-1]), emitted[-1], last, chance.uniform(0.4, 0.98))
-        times = StepTimes(0.004, 0.02, 0.0005, 0.001)
-        return Step(request_id, index, pieces, times, tuple(nodes), tuple(path), bonus, Mode.EAGLE)
+        return Step(
+            request_id, index, pieces, StepTimes(0, 0, 0, 0), tuple(nodes), tuple(path), bonus, Mode.EAGLE
+        )
 
     def _siblings(self, right: str | None, tokens: list[str], place: int) -> list[str]:
         """Children of one parent: the right one first if it is drafted, never the right one twice."""

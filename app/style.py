@@ -82,6 +82,7 @@ def style_sheet(named: Tokens, points: float) -> str:
     QToolButton:focus {{ border-color: {c["accent"]}; }}
     QToolButton:checked {{ background: {c["accent_fill"]}; color: {c["accent"]}; }}
     QToolButton:disabled {{ color: {c["muted"]}; background: transparent; }}
+    QToolButton[look="small"] {{ padding: 3px 4px; }}
     QToolButton[look="switch"] {{ padding: 5px 12px 5px 9px; border-color: {c["grid"]}; font-weight: 600; }}
     QToolButton[look="switch"]:checked {{ border-color: {c["accent"]}; }}
     QToolButton[look="switch"]:focus {{ border-color: {c["accent"]}; }}

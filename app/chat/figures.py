@@ -70,6 +70,11 @@ def details(stats: ReplyStats) -> str:
     return "\n".join(lines)
 
 
+def line(parts: list[str]) -> str:
+    """Parts on one line, which breaks only between them."""
+    return "\u00a0\u00a0· ".join(part.replace(" ", "\u00a0") for part in parts).replace("· ", "·\u00a0 ")
+
+
 def live(figures: Live) -> list[str]:
     """The parts of the status line while a reply grows."""
     parts = [count(figures.tokens, "token")]

@@ -29,6 +29,20 @@ class Mark:
     step: int
 
 
+def _without_margins(text: str, first: int, last: int) -> tuple[int, int]:
+    """Leave out white space at both ends: marked, it only looks ragged.
+
+    Positions are UTF-16 units; where those are not Python's, the stretch is left as it is.
+    """
+    if not text.isascii() and any(ord(letter) > 0xFFFF for letter in text):
+        return first, last
+    while first < last and text[first].isspace():
+        first += 1
+    while last > first and text[last - 1].isspace():
+        last -= 1
+    return first, last
+
+
 class MarkLayer(QSyntaxHighlighter):
     """Draws :class:`Mark` ranges over a document. Marks come in ascending order."""
 
@@ -107,8 +121,10 @@ class MarkLayer(QSyntaxHighlighter):
             place += 1
             wanted = (mark.accepted and self._visible, mark.step == self._step)
             if mark.end > begin and wanted in self._formats:
-                first = max(mark.start, begin)
-                self.setFormat(first - begin, min(mark.end, end) - first, self._formats[wanted])
+                first, last = max(mark.start, begin) - begin, min(mark.end, end) - begin
+                if not wanted[1]:
+                    first, last = _without_margins(text, first, last)
+                self.setFormat(first, last - first, self._formats[wanted])
 
     def _make_formats(self, palette: QPalette) -> None:
         named = theme.tokens(palette)

@@ -164,9 +164,10 @@ class MessageText(QTextEdit):
 
     def _block_format(self, code: bool) -> QTextBlockFormat:
         made = QTextBlockFormat()
-        kind = QTextBlockFormat.LineHeightTypes.ProportionalHeight
-        made.setLineHeight(118 if code else LINE_HEIGHT, kind.value)
-        if code:
+        if not code:
+            # Lines of code keep the font's own height: their ground would show through the gaps.
+            made.setLineHeight(LINE_HEIGHT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+        else:
             made.setBackground(theme.tokens(self).background_alt)
             made.setLeftMargin(self.fontMetrics().averageCharWidth())
         return made

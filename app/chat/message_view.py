@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
@@ -14,6 +14,7 @@ from engine.protocol import Role
 
 FOLD_LINES = 30
 """A prompt with more lines than this is folded."""
+BUBBLE_MARGIN = 16
 TAIL = 32
 """Characters compared to see that a text has only grown."""
 
@@ -55,9 +56,10 @@ class MessageView(QWidget):
 
     def _build_prompt(self, outer: QVBoxLayout) -> None:
         self.body.setAccessibleName("Your prompt")
-        bubble = Bubble()
+        bubble = self._bubble = Bubble()
         inner = QVBoxLayout(bubble)
-        inner.setContentsMargins(16, 11, 16, 11)
+        inner.setContentsMargins(BUBBLE_MARGIN, 11, BUBBLE_MARGIN, 11)
+        inner.setSpacing(0)
         inner.addWidget(self.body)
         self._more = QToolButton()
         self._more.setProperty("textRole", "small")
@@ -66,7 +68,7 @@ class MessageView(QWidget):
         inner.addWidget(self._more, 0, Qt.AlignmentFlag.AlignLeft)
         row = QHBoxLayout()
         row.addStretch(1)
-        row.addWidget(bubble, 5)
+        row.addWidget(bubble, 6)
         outer.addLayout(row)
 
     def _build_reply(self, outer: QVBoxLayout) -> None:
@@ -129,6 +131,19 @@ class MessageView(QWidget):
             self._more.setVisible(True)
         else:
             self.body.set_text(self.message.text)
+        self._narrow()
+
+    def _narrow(self) -> None:
+        """A bubble no wider than its text."""
+        metrics = self.body.fontMetrics()
+        lines = self.body.plain_text().split("\n")
+        widest = max(metrics.horizontalAdvance(line[:400]) for line in lines)
+        self._bubble.setMaximumWidth(max(widest, self._more.sizeHint().width()) + 2 * BUBBLE_MARGIN + 4)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "_bubble"):
+            self._narrow()
 
     def _unfold(self) -> None:
         self._more.setVisible(False)
@@ -145,12 +160,12 @@ class MessageView(QWidget):
         self._footer.setVisible(not message.is_running)
         self._copy.setVisible(bool(message.text))
         if message.stats is not None:
-            self._figures.setText("  ·  ".join(figures.summary(message.stats, message.reason)))
+            self._figures.setText(figures.line(figures.summary(message.stats, message.reason)))
             self._figures.setToolTip(figures.details(message.stats))
         elif not message.is_running:
             parts = figures.live(message.live) if message.text else []
             reason = [figures.REASONS[message.reason]] if message.reason is not None else []
-            self._figures.setText("  ·  ".join([*parts, *reason]))
+            self._figures.setText(figures.line([*parts, *reason]))
 
     def set_can_regenerate(self, can: bool) -> None:
         """Only the last reply can be written again, and only while nothing else runs."""
@@ -183,6 +198,7 @@ def _say(label: QLabel, text: str) -> None:
 
 def _small_button(icon: str, name: str) -> QToolButton:
     button = QToolButton()
+    button.setProperty("look", "small")
     icons.dress(button, icon, "muted")
     button.setToolTip(name)
     button.setAccessibleName(name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QPoint, QRect, Qt, Signal
+from PySide6.QtCore import QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
@@ -22,6 +22,13 @@ PAGE = 40
 """Messages shown at once; as many more with each "earlier messages"."""
 LINE_CHARACTERS = 92
 """Widest line of text, in average characters: longer ones are hard to read."""
+
+
+class _Column(QWidget):
+    """Its height follows from its width: a layout's minimum would count labels at their narrowest."""
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(super().minimumSizeHint().width(), 0)
 
 
 class Transcript(QScrollArea):
@@ -46,7 +53,7 @@ class Transcript(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Conversation")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self._column = QWidget()
+        self._column = _Column()
         self._layout = QVBoxLayout(self._column)
         self._layout.setSpacing(22)
         self._earlier = QPushButton()

@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
 from app.settings.store import LIMITS, Settings, SettingsStore
 from app.theme import ThemeChoice
 
+LONGEST_LABEL = "Longest reply (tokens)"
 THEMES = ((ThemeChoice.SYSTEM, "Follow the system"), (ThemeChoice.LIGHT, "Light"), (ThemeChoice.DARK, "Dark"))
 
 
@@ -130,7 +131,10 @@ class SettingsDialog(QDialog):
         widget.setToolTip(tip)
         if not widget.accessibleName():
             widget.setAccessibleName(label)
-        form.addRow(label, widget)
+        caption = QLabel(label)
+        caption.setBuddy(widget)
+        caption.setMinimumWidth(self.fontMetrics().horizontalAdvance(LONGEST_LABEL))
+        form.addRow(caption, widget)
 
     def _build_generation(self, column: QVBoxLayout) -> None:
         form = self._section(column, "Replies", "Used from the next reply on.")
