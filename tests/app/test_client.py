@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 import time
@@ -96,13 +97,13 @@ def test_flushes_slow_down_under_load_and_recover(qtbot: QtBot, clients: list[En
     client.flushed.connect(draw)
     client.send(Generate("r1", ASK, GenerationSettings(max_new_tokens=4000)))
     qtbot.waitUntil(lambda: len(times) >= 9, timeout=10000)
-    gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+    gaps = [after - before for before, after in itertools.pairwise(times)]
     assert max(gaps[-3:]) > 0.06, "drawing that takes 30 ms must be asked for less often"
     assert min(gaps[-3:]) < (SLOWEST_FLUSH_MS + 800) / 1000
     slow = False
     seen = len(times)
     qtbot.waitUntil(lambda: len(times) >= seen + 12, timeout=10000)
-    quick = sorted(after - before for before, after in zip(times[-6:], times[-5:], strict=False))
+    quick = sorted(after - before for before, after in itertools.pairwise(times[-6:]))
     assert quick[len(quick) // 2] < 0.1, "quick drawing must be asked for often again"
     client.send(Stop("r1"))
     qtbot.waitUntil(lambda: client.active == (), timeout=5000)
