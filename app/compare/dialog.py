@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, Slot
+from PySide6.QtCore import QMetaObject, Qt, Slot
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCloseEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -219,10 +219,14 @@ class CompareDialog(QDialog):
 
     def _announce(self) -> None:
         """Bring the result into view and have it spoken."""
-        self._scroll.widget().layout().activate()
-        self._scroll.ensureWidgetVisible(self.result)
+        # After the layout has made room for the result, which is asked for but not done yet.
+        QMetaObject.invokeMethod(self, "_reveal", Qt.ConnectionType.QueuedConnection)
         event = QAccessibleAnnouncementEvent(self, self.result.spoken)
         QAccessible.updateAccessibility(event)
+
+    @Slot()
+    def _reveal(self) -> None:
+        self._scroll.ensureWidgetVisible(self.result)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -183,7 +183,8 @@ class ReplyHistory:
 
     def has_tree(self, position: int) -> bool:
         """False when the step never had nodes or they were dropped to stay within the bound."""
-        return self.dropped_tree(position) is False and bool(self._nodes[position - self._dropped])
+        position = self._place(position)
+        return position >= self._dropped and bool(self._nodes[position - self._dropped])
 
     def dropped_tree(self, position: int) -> bool:
         """True when the step's nodes were given up to stay within the bound."""
@@ -262,7 +263,7 @@ class ReplyHistory:
         )
 
     def recent_speed(self, position: int = -1, window: float = WINDOW_SECONDS) -> float:
-        """Tokens per second over the steps that fill the last ``window`` seconds, at least one step."""
+        """Tokens per second over the steps that reach into the last ``window`` seconds, each in full."""
         at = self._place(position)
         end = self._seconds[at]
         # `first` is the last step that lies before the window; what came after it counts.

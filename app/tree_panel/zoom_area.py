@@ -165,12 +165,17 @@ class ZoomArea(QAbstractScrollArea):
         if event.button() == Qt.MouseButton.LeftButton:
             self._grip = event.position().toPoint()
             self.viewport().setCursor(Qt.CursorShape.ClosedHandCursor)
-        super().mousePressEvent(event)
+            event.accept()
+        else:
+            super().mousePressEvent(event)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        self._grip = None
-        self.viewport().unsetCursor()
-        super().mouseReleaseEvent(event)
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._grip = None
+            self.viewport().unsetCursor()
+            event.accept()
+        else:
+            super().mouseReleaseEvent(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if self._grip is None:
