@@ -73,7 +73,7 @@ class CompareDialog(QDialog):
         self.state = QLabel(self)
         self.state.setTextFormat(Qt.TextFormat.PlainText)
         self.state.setProperty("textRole", "small")
-        self.result = ResultCard(self)
+        self.result_card = ResultCard(self)
         self.plain_first = QCheckBox("Swap the order", self)
         self.plain_first.setToolTip("Run without EAGLE first, to see whether the first run pays for warming up.")
         self.plain_first.setAccessibleDescription(self.plain_first.toolTip())
@@ -103,7 +103,7 @@ class CompareDialog(QDialog):
         column.addWidget(self.progress)
         column.addWidget(self.state)
         column.addLayout(self._replies, 1)
-        column.addWidget(self.result)
+        column.addWidget(self.result_card)
         self._scroll = scroll = QScrollArea(self)
         scroll.setWidget(content)
         scroll.setWidgetResizable(True)
@@ -135,7 +135,7 @@ class CompareDialog(QDialog):
         """The same once more, in the order that is chosen now."""
         for pane in self.panes.values():
             pane.clear("Waiting for its turn")
-        self.result.hide()
+        self.result_card.hide()
         self.runner.start(self._messages, self._settings, self.plain_first.isChecked())
         if self._settings.seed is None:
             self._settings = self.runner.settings  # repeats take the seed of the first time
@@ -186,11 +186,11 @@ class CompareDialog(QDialog):
             self.state.setText("Stopping after the step that is running…")
         elif phase is Phase.CANCELLED:
             self._settle("Not run")
-            self.result.show_words("Cancelled. Nothing was compared.")
+            self.result_card.show_words("Cancelled. Nothing was compared.")
         elif phase is Phase.FAILED:
             self._settle("Not run")
             assert self.runner.trouble is not None
-            self.result.show_trouble(self.runner.trouble)
+            self.result_card.show_trouble(self.runner.trouble)
             self._announce()
         elif phase is Phase.DONE:
             self._show_result()
@@ -209,7 +209,7 @@ class CompareDialog(QDialog):
         eagle, plain = (self.runner.runs[which].finished for which in Which)
         assert eagle is not None and plain is not None
         speeds = (eagle.stats.tokens_per_second, plain.stats.tokens_per_second)
-        self.result.show_comparison(comparison, speeds, len(eagle.token_ids))
+        self.result_card.show_comparison(comparison, speeds, len(eagle.token_ids))
         if comparison.difference is not None:
             for which, side in (
                 (Which.EAGLE, comparison.difference.eagle),
@@ -221,16 +221,16 @@ class CompareDialog(QDialog):
         """Bring the result into view and have it spoken."""
         # After the layout has made room for the result, which is asked for but not done yet.
         QMetaObject.invokeMethod(self, "_reveal", Qt.ConnectionType.QueuedConnection)
-        event = QAccessibleAnnouncementEvent(self, self.result.spoken)
+        event = QAccessibleAnnouncementEvent(self, self.result_card.spoken)
         QAccessible.updateAccessibility(event)
 
     @Slot()
     def _reveal(self) -> None:
-        self._scroll.ensureWidgetVisible(self.result)
+        self._scroll.ensureWidgetVisible(self.result_card)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         wide = event.size().width() >= _ABREAST
         direction = QBoxLayout.Direction.LeftToRight if wide else QBoxLayout.Direction.TopToBottom
         self._replies.setDirection(direction)
-        self.result.set_direction(direction)
+        self.result_card.set_direction(direction)

@@ -110,7 +110,7 @@ def _pause(painter: QPainter, area: QRectF) -> None:
     painter.drawRect(QRectF(area.right() - bar * 1.3, area.top(), bar, area.height()))
 
 
-def _chevron(painter: QPainter, area: QRectF, points: list[tuple[float, float]]) -> None:
+def _stroke(painter: QPainter, area: QRectF, points: list[tuple[float, float]]) -> None:
     pen = QPen(painter.brush().color(), 1.6)
     pen.setCapStyle(Qt.PenCapStyle.RoundCap)
     pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
@@ -120,6 +120,11 @@ def _chevron(painter: QPainter, area: QRectF, points: list[tuple[float, float]])
     )
 
 
+def _plus(painter: QPainter, area: QRectF) -> None:
+    _stroke(painter, area, [(0.5, 0.1), (0.5, 0.9)])
+    _stroke(painter, area, [(0.1, 0.5), (0.9, 0.5)])
+
+
 _DRAW: dict[Glyph, Callable[[QPainter, QRectF], None]] = {
     Glyph.FIRST: _first,
     Glyph.LAST: _last,
@@ -127,11 +132,8 @@ _DRAW: dict[Glyph, Callable[[QPainter, QRectF], None]] = {
     Glyph.FORWARD: lambda p, a: _triangle(p, a.adjusted(a.width() * 0.14, 0, -a.width() * 0.14, 0), False),
     Glyph.LIVE: lambda p, a: _triangle(p, a, False),
     Glyph.PAUSE: _pause,
-    Glyph.CLOSED: lambda p, a: _chevron(p, a, [(0.3, 0.1), (0.7, 0.5), (0.3, 0.9)]),
-    Glyph.OPEN: lambda p, a: _chevron(p, a, [(0.1, 0.3), (0.5, 0.7), (0.9, 0.3)]),
-    Glyph.PLUS: lambda p, a: (
-        _chevron(p, a, [(0.5, 0.1), (0.5, 0.9)]),
-        _chevron(p, a, [(0.1, 0.5), (0.9, 0.5)]),
-    )[0],
-    Glyph.MINUS: lambda p, a: _chevron(p, a, [(0.1, 0.5), (0.9, 0.5)]),
+    Glyph.CLOSED: lambda p, a: _stroke(p, a, [(0.3, 0.1), (0.7, 0.5), (0.3, 0.9)]),
+    Glyph.OPEN: lambda p, a: _stroke(p, a, [(0.1, 0.3), (0.5, 0.7), (0.9, 0.3)]),
+    Glyph.PLUS: _plus,
+    Glyph.MINUS: lambda p, a: _stroke(p, a, [(0.1, 0.5), (0.9, 0.5)]),
 }

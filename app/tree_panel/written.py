@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import (
+    QColor,
     QFont,
     QFontMetricsF,
     QPalette,
@@ -93,7 +94,7 @@ class Writer:
         """The ink of the whole, then of each run of marks. Positions are UTF-16 units, as Qt counts."""
         ranges: list[QTextLayout.FormatRange] = []
 
-        def add(start: int, length: int, ink: object) -> None:
+        def add(start: int, length: int, ink: QColor) -> None:
             style = QTextCharFormat()
             style.setForeground(ink)
             made = QTextLayout.FormatRange()

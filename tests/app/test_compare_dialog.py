@@ -137,7 +137,7 @@ def test_the_order_can_be_swapped_and_the_run_repeated(dialog, client) -> None:
     client.play(unrolled(PLAYED), mode=Mode.PLAIN)
     dialog.plain_first.setChecked(True)
     dialog.again_button.click()
-    assert not dialog.result.isVisible() and text_of(dialog, Which.EAGLE) == ""
+    assert not dialog.result_card.isVisible() and text_of(dialog, Which.EAGLE) == ""
     client.play(unrolled(PLAYED), mode=Mode.PLAIN)
     client.play(PLAYED)
     assert [command.settings.eagle for command in client.asked] == [True, False, False, True]
@@ -151,16 +151,16 @@ def test_identical_replies_show_speed_up_and_figures(dialog, client) -> None:
     tokens = sum(len(one.pieces) for one in PLAYED)
     client.play(PLAYED, decode_seconds=1.0)
     client.play(unrolled(PLAYED), mode=Mode.PLAIN, decode_seconds=2.5)
-    assert dialog.result.isVisible()
-    assert dialog.result.factor.text() == "2.50×"
-    assert dialog.result.verdict.text() == f"Identical: all {tokens} tokens are the same"
+    assert dialog.result_card.isVisible()
+    assert dialog.result_card.factor.text() == "2.50×"
+    assert dialog.result_card.verdict.text() == f"Identical: all {tokens} tokens are the same"
     eagle, plain = dialog.panes[Which.EAGLE], dialog.panes[Which.PLAIN]
     assert eagle.speed.value == f"{(tokens - 1) / 1.0:.1f}" and plain.speed.value == f"{(tokens - 1) / 2.5:.1f}"
     assert eagle.tau.value == f"{(tokens - 1) / 23:.2f}" and plain.tau.value == "1.00"
     assert eagle.first.value == plain.first.value == "250 ms"
     assert eagle.tokens.value == str(tokens)
     assert eagle.view.extraSelections() == []
-    assert "seed" not in dialog.result.caveats.text()
+    assert "seed" not in dialog.result_card.caveats.text()
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_slower_eagle_is_said_to_be_slower(dialog, client, seconds: float, wor
     dialog.start(MESSAGES, SETTINGS)
     client.play(PLAYED, decode_seconds=seconds)
     client.play(unrolled(PLAYED), mode=Mode.PLAIN, decode_seconds=1.0)
-    assert dialog.result.factor_words.text().startswith(words)
+    assert dialog.result_card.factor_words.text().startswith(words)
 
 
 def test_the_first_difference_is_marked_in_both_texts(dialog, client) -> None:
@@ -180,8 +180,8 @@ def test_the_first_difference_is_marked_in_both_texts(dialog, client) -> None:
     dialog.start(MESSAGES, SETTINGS)
     client.play(eagle)
     client.play(plain, mode=Mode.PLAIN)
-    assert dialog.result.verdict.text() == "First difference at token 4"
-    said = dialog.result.detail.text()
+    assert dialog.result_card.verdict.text() == "First difference at token 4"
+    said = dialog.result_card.detail.text()
     assert "␣cat" in said and "(id 3)" in said and "␣<i>dog</i>" in said and "(id 777)" in said
     assert "␣<b>bold</b>" in said  # the context
     assert dialog.panes[Which.EAGLE].marked_text == " cat"
@@ -197,8 +197,8 @@ def test_a_reply_that_ended_earlier_is_said_to_have_ended(dialog, client) -> Non
     dialog.start(MESSAGES, SETTINGS)
     client.play(plain_steps(["a", "b"]))
     client.play(plain_steps(["a", "b", "c"]), mode=Mode.PLAIN)
-    assert "With EAGLE: the reply had ended" in dialog.result.detail.text()
-    assert "2 and 3 tokens" in dialog.result.caveats.text()
+    assert "With EAGLE: the reply had ended" in dialog.result_card.detail.text()
+    assert "2 and 3 tokens" in dialog.result_card.caveats.text()
     assert dialog.panes[Which.PLAIN].marked_text == "c"
 
 
@@ -206,7 +206,7 @@ def test_sampling_is_explained(dialog, client) -> None:
     dialog.start(MESSAGES, replace(SETTINGS, temperature=0.7))
     client.play(PLAYED)
     client.play(unrolled(PLAYED), mode=Mode.PLAIN)
-    assert "different samples of the same distribution unless seeded" in dialog.result.caveats.text()
+    assert "different samples of the same distribution unless seeded" in dialog.result_card.caveats.text()
 
 
 def test_text_streams_into_its_own_side(dialog, client, qtbot) -> None:
@@ -262,7 +262,7 @@ def test_cancelling_stops_the_run_and_starts_no_other(dialog, client, runs_befor
     client.finished.emit(finished(stopped, reason=FinishReason.STOPPED))
     assert dialog.runner.phase is Phase.CANCELLED
     assert len(client.asked) == 1 + runs_before
-    assert "Cancelled" in dialog.result.verdict.text() and not dialog.result.factor.isVisible()
+    assert "Cancelled" in dialog.result_card.verdict.text() and not dialog.result_card.factor.isVisible()
     assert dialog.again_button.isEnabled()
     dialog.again_button.click()
     assert len(client.asked) == 2 + runs_before
@@ -300,23 +300,23 @@ def test_a_model_without_a_head_is_explained_and_nothing_runs(dialog, client) ->
     client.model = replace(MODEL, head_name=None, head_problem="The head fits <b>another</b> model. Choose its own.")
     dialog.start(MESSAGES, SETTINGS)
     assert client.asked == [] and dialog.runner.phase is Phase.FAILED
-    assert dialog.result.verdict.text() == "EAGLE is not available for Tiny."
-    assert "The head fits <b>another</b> model" in dialog.result.detail.text()
-    assert not dialog.result.factor.isVisible()
+    assert dialog.result_card.verdict.text() == "EAGLE is not available for Tiny."
+    assert "The head fits <b>another</b> model" in dialog.result_card.detail.text()
+    assert not dialog.result_card.factor.isVisible()
     client.model = None
     dialog.again_button.click()
-    assert "No model is loaded" in dialog.result.verdict.text() and "Load a model" in dialog.result.detail.text()
+    assert "No model is loaded" in dialog.result_card.verdict.text() and "Load a model" in dialog.result_card.detail.text()
     client.model = MODEL
     dialog.again_button.click()
-    assert len(client.asked) == 1 and not dialog.result.isVisible()
+    assert len(client.asked) == 1 and not dialog.result_card.isVisible()
 
 
 def test_an_eagle_run_that_was_plain_is_not_passed_off_as_eagle(dialog, client) -> None:
     dialog.start(MESSAGES, SETTINGS)
     client.play(unrolled(PLAYED), mode=Mode.PLAIN, notice="EAGLE is slower here, so it was switched off.")
     assert dialog.runner.phase is Phase.FAILED and len(client.asked) == 1
-    assert "EAGLE did not run" in dialog.result.verdict.text()
-    assert "slower here" in dialog.result.verdict.text() and dialog.result.detail.text()
+    assert "EAGLE did not run" in dialog.result_card.verdict.text()
+    assert "slower here" in dialog.result_card.verdict.text() and dialog.result_card.detail.text()
 
 
 @pytest.mark.parametrize("second", [False, True])
@@ -326,8 +326,8 @@ def test_a_failure_is_shown_with_what_to_do(dialog, client, second: bool) -> Non
         client.play(PLAYED)
     client.failed.emit(Failed("Out of memory.", "Choose a smaller model.", request_id=client.asked[-1].request_id))
     assert dialog.runner.phase is Phase.FAILED
-    assert dialog.result.verdict.text() == "Out of memory."
-    assert dialog.result.detail.text() == "Choose a smaller model."
+    assert dialog.result_card.verdict.text() == "Out of memory."
+    assert dialog.result_card.detail.text() == "Choose a smaller model."
     assert dialog.again_button.isEnabled() and not dialog.progress.isVisible()
 
 
@@ -335,7 +335,7 @@ def test_a_dead_engine_is_said_to_be_dead(dialog, client) -> None:
     client.alive = False
     dialog.start(MESSAGES, SETTINGS)
     assert dialog.runner.phase is Phase.FAILED
-    assert "not running" in dialog.result.verdict.text() and "Restart" in dialog.result.detail.text()
+    assert "not running" in dialog.result_card.verdict.text() and "Restart" in dialog.result_card.detail.text()
 
 
 def test_a_failure_while_cancelling_is_a_cancellation(dialog, client) -> None:
@@ -368,7 +368,7 @@ def test_the_result_is_one_text_for_screen_readers(dialog, client) -> None:
     dialog.start(MESSAGES, SETTINGS)
     client.play(PLAYED, decode_seconds=1.0)
     client.play(unrolled(PLAYED), mode=Mode.PLAIN, decode_seconds=2.0)
-    spoken = dialog.result.accessibleDescription()
+    spoken = dialog.result_card.accessibleDescription()
     assert "2.00×" in spoken and "Identical" in spoken
 
 
@@ -384,4 +384,4 @@ def test_narrow_windows_put_the_replies_below_each_other(dialog, client, width: 
     else:
         qtbot.waitUntil(lambda: eagle.x() == plain.x() and plain.y() >= eagle.y() + eagle.height())
         # The result lies below the fold and is brought into view.
-        qtbot.waitUntil(lambda: not dialog.result.visibleRegion().isEmpty())
+        qtbot.waitUntil(lambda: not dialog.result_card.visibleRegion().isEmpty())

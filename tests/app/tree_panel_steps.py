@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from app.tree_panel.panel import TreePanel
 from engine.protocol import (
     Bonus,
     Finished,
@@ -123,3 +124,16 @@ def finished(
         "".join(piece.text for piece in pieces),
         notice,
     )
+
+
+def play(panel: TreePanel, played: Sequence[Step], begin: bool = True) -> None:
+    """Send steps to a panel, as the first of a reply unless ``begin`` is False."""
+    if begin:
+        panel.begin_reply(played[0].request_id)
+    for one in played:
+        panel.add_step(one)
+
+
+def shows(panel: TreePanel, index: int) -> Callable[[], bool]:
+    """For waiting: whether the panel has drawn the step with this number."""
+    return lambda: panel.view.step is not None and panel.view.step.index == index
