@@ -75,6 +75,4 @@ def check(settings: GenerationSettings) -> None:
     if settings.top_k < 0:
         raise PromptError(f"Top-k is {settings.top_k}.", "It must be 0 (off) or more.")
     if settings.max_new_tokens < 1:
-        raise PromptError(
-            f"The reply length is {settings.max_new_tokens} tokens.", "It must be at least 1."
-        )
+        raise PromptError(f"The reply length is {settings.max_new_tokens} tokens.", "It must be at least 1.")

@@ -44,7 +44,9 @@ class Eagle3Inference:
         make_linear: Callable[[Tensor], Linear] = int8_linear,
     ) -> None:
         config = self.config = checkpoint.config
-        tensors = {name: tensor.float() for name, tensor in checkpoint.tensors.items() if tensor.is_floating_point()}
+        tensors = {
+            name: tensor.float() for name, tensor in checkpoint.tensors.items() if tensor.is_floating_point()
+        }
         order = interleave(config.head_dim)
 
         def rotated(name: str, count: int) -> Tensor:
@@ -123,7 +125,9 @@ class Eagle3Inference:
         end = begin + rows
         keys, values = cache.keys[0], cache.values[0]
         keys[:, begin:end] = both[:, heads:].transpose(0, 1)
-        values[:, begin:end] = qkv[:, (heads + kv_heads) * width :].view(rows, kv_heads, width).transpose(0, 1)
+        values[:, begin:end] = (
+            qkv[:, (heads + kv_heads) * width :].view(rows, kv_heads, width).transpose(0, 1)
+        )
 
         group = heads // kv_heads
         bias = None

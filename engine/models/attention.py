@@ -78,9 +78,7 @@ def visibility(
     return Visibility(start, end, bias)
 
 
-def float_attention(
-    query: Tensor, keys: Tensor, values: Tensor, scale: float, bias: Tensor | None
-) -> Tensor:
+def float_attention(query: Tensor, keys: Tensor, values: Tensor, scale: float, bias: Tensor | None) -> Tensor:
     """Softmax attention. ``query`` [kv_heads, rows * group, d], ``keys``/``values``
     [kv_heads, slots, d] → [kv_heads, rows * group, d]."""
     scores = torch.matmul(query, keys.transpose(-1, -2)).mul_(scale)
@@ -89,9 +87,7 @@ def float_attention(
     return torch.matmul(torch.softmax(scores, -1), values)
 
 
-def exact_attention(
-    query: Tensor, keys: Tensor, values: Tensor, scale: float, bias: Tensor | None
-) -> Tensor:
+def exact_attention(query: Tensor, keys: Tensor, values: Tensor, scale: float, bias: Tensor | None) -> Tensor:
     """As :func:`float_attention` on integer-valued inputs, order-independent.
 
     ``scale`` turns q·k on the grid into the softmax's logits; the result is in units

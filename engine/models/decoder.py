@@ -168,12 +168,12 @@ class Decoder:
         values = values[:, sight.start : sight.end]
         if kv_heads == 1:
             query = both[:, :heads].reshape(rows * heads, width)
-            mixed = self._attend(query, keys[0], values[0], layer.score_scale, sight.bias)
-            return mixed.view(rows, heads * width)
+            alone = self._attend(query, keys[0], values[0], layer.score_scale, sight.bias)
+            return alone.view(rows, heads * width)
         group = heads // kv_heads
         query = both[:, :heads].view(rows, kv_heads, group, width).transpose(0, 1)
         query = query.reshape(kv_heads, rows * group, width)
-        mixed = self._attend(query, keys, values, layer.score_scale, sight.bias)
+        mixed: Tensor = self._attend(query, keys, values, layer.score_scale, sight.bias)
         return mixed.view(kv_heads, rows, group * width).transpose(0, 1).reshape(rows, heads * width)
 
     def _rope(self, positions: Tensor) -> tuple[Tensor, Tensor]:

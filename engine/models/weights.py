@@ -23,7 +23,9 @@ class Tensors(Protocol):
     def get(self, name: str) -> Tensor: ...
 
 
-def float_weights(config: DecoderConfig, source: Tensors, dtype: torch.dtype = torch.float32) -> DecoderWeights:
+def float_weights(
+    config: DecoderConfig, source: Tensors, dtype: torch.dtype = torch.float32
+) -> DecoderWeights:
     """Dense weights of ``dtype``; norms and arithmetic between them stay float32."""
 
     def read(name: str, *shape: int) -> Tensor:
