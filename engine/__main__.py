@@ -1,0 +1,142 @@
+"""The engine's command line: ``python -m engine chat | bench | train | inspect``.
+
+Commands import what they need when they run, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from engine import __version__
+from engine.errors import EngineError
+
+
+def _chat(arguments: argparse.Namespace) -> int:
+    from engine.commands.chat import run
+
+    return run(arguments)
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    from engine.bench.command import run
+
+    return run(arguments)
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    from engine.training.cli import run
+
+    return run(arguments)
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    from engine.commands.inspect import run
+
+    return run(arguments)
+
+
+def _worker(arguments: argparse.Namespace) -> int:
+    from engine.worker import connect
+
+    connect(arguments.connect)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(
+        prog="python -m engine",
+        description="Eyrie without its window: chat with a model, measure EAGLE, train a head.",
+    )
+    root.add_argument("--version", action="version", version=f"Eyrie {__version__}")
+    commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(name: str, action: Callable[[argparse.Namespace], int], text: str, more: str = "") -> argparse.ArgumentParser:
+        sub = commands.add_parser(
+            name,
+            help=text,
+            description=f"{text[0].upper()}{text[1:]}. {more}".strip(),
+            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        )
+        sub.set_defaults(run=action)
+        return sub
+
+    chat = add(
+        "chat",
+        _chat,
+        "answer a message, or talk until Ctrl+D when none is given",
+        "The reply streams to standard output; figures go to standard error.",
+    )
+    chat.add_argument("message", nargs="?", help="the message; without it a conversation is held")
+    _model_options(chat)
+    chat.add_argument("--no-eagle", action="store_true", help="decode plainly, one token per step")
+    chat.add_argument("--compare", action="store_true", help="answer both ways and say whether they agree")
+    chat.add_argument("--temperature", type=float, default=0.0, help="0 is greedy")
+    chat.add_argument("--top-p", type=float, default=1.0, help="keep the likeliest tokens up to this mass")
+    chat.add_argument("--top-k", type=int, default=0, help="keep this many tokens; 0 keeps all")
+    chat.add_argument("--max-tokens", type=int, default=256, help="length limit of the reply")
+    chat.add_argument("--seed", type=int, default=None, help="makes sampling repeatable")
+    chat.add_argument("--system", default="", help="a system message")
+    chat.add_argument("--quiet", action="store_true", help="no progress, no figures")
+    _tree_options(chat)
+
+    bench = add(
+        "bench",
+        _bench,
+        "measure speed, acceptance and where a step's time goes",
+        "Ratios are taken within one run: the same prompts, interleaved, on the same machine.",
+    )
+    from engine.bench.options import add_arguments as bench_arguments
+
+    _model_options(bench)
+    bench_arguments(bench)
+    _tree_options(bench)
+
+    train = add(
+        "train",
+        _train,
+        "train an EAGLE-3 head for a target on the target's own replies",
+        "Every stage resumes where it was killed.",
+    )
+    from engine.training.cli import add_arguments as train_arguments
+
+    train_arguments(train)
+
+    inspect = add("inspect", _inspect, "say what a model or head folder holds and what fits what")
+    inspect.add_argument("path", help="a model folder, a head folder, a .gguf file, or “demo”")
+    inspect.add_argument("--target", default=None, help="also say whether the head fits this target folder")
+
+    worker = add("worker", _worker, "serve the application (started by it)")
+    worker.add_argument("--connect", required=True, help="address of the application's listener")
+    return root
+
+
+def _model_options(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--model", default="demo", help="a model folder, or “demo”")
+    sub.add_argument("--head", default=None, help="folder of the EAGLE head; the model's own by default")
+
+
+def _tree_options(sub: argparse.ArgumentParser) -> None:
+    group = sub.add_argument_group("draft tree", "chosen for this machine where not given")
+    group.add_argument("--nodes", type=int, default=None, help="rows verified in one pass, root included")
+    group.add_argument("--depth", type=int, default=None, help="levels below the root")
+    group.add_argument("--tree-top-k", type=int, default=None, help="children considered per node")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = parser().parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except EngineError as error:
+        print(f"{error.message}\n{error.next_step}".strip(), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 141
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Measuring: the same prompts with EAGLE on and off, in one run."""

@@ -1,0 +1,1 @@
+"""The command line's commands that are not a part of their own."""

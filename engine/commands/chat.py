@@ -1,0 +1,157 @@
+"""``python -m engine chat``: one answer, or a conversation, in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from engine.generation import Session, Switches
+from engine.loaded import LoadedModel, load_model
+from engine.protocol import (
+    Event,
+    Finished,
+    FinishReason,
+    Generate,
+    GenerationSettings,
+    Load,
+    Message,
+    Role,
+    Step,
+    TreeSettings,
+)
+from engine.reply import run_reply
+
+
+def run(arguments: argparse.Namespace) -> int:
+    quiet = arguments.quiet
+    model = load_model(Load(arguments.model, arguments.head), _progress(quiet))
+    if not quiet:
+        _clear_line()
+        info = model.info
+        print(f"{info.name} · {info.weight_format} · {info.device}", file=sys.stderr)
+        if info.head_problem and not arguments.no_eagle:
+            print(f"EAGLE is off: {info.head_problem}", file=sys.stderr)
+    settings = GenerationSettings(
+        temperature=arguments.temperature,
+        top_p=arguments.top_p,
+        top_k=arguments.top_k,
+        max_new_tokens=arguments.max_tokens,
+        seed=arguments.seed,
+        eagle=not arguments.no_eagle,
+        tree=TreeSettings(arguments.nodes, arguments.depth, arguments.tree_top_k),
+    )
+    history = [Message(Role.SYSTEM, arguments.system)] if arguments.system else []
+    session = model.session()
+    if arguments.message is not None:
+        history.append(Message(Role.USER, arguments.message))
+        if arguments.compare:
+            return _compare(model, history, settings, quiet)
+        _answer(model, session, history, settings, quiet)
+        return 0
+    return _converse(model, session, history, settings, quiet)
+
+
+def _converse(
+    model: LoadedModel, session: Session, history: list[Message], settings: GenerationSettings, quiet: bool
+) -> int:
+    if sys.stdin.isatty():
+        print("Type a message; Ctrl+D ends.", file=sys.stderr)
+    while True:
+        try:
+            text = input("> " if sys.stdin.isatty() else "")
+        except EOFError:
+            return 0
+        if not text.strip():
+            continue
+        history.append(Message(Role.USER, text))
+        finished = _answer(model, session, history, settings, quiet)
+        history.append(Message(Role.ASSISTANT, finished.text))
+
+
+def _compare(model: LoadedModel, history: list[Message], settings: GenerationSettings, quiet: bool) -> int:
+    from dataclasses import replace
+
+    results = []
+    # The first reply also reads the shared prompt; both start from a fresh session.
+    for eagle in (False, True):
+        print("— with EAGLE —" if eagle else "— without EAGLE —", file=sys.stderr)
+        results.append(_answer(model, model.session(), history, replace(settings, eagle=eagle), quiet))
+    plain, eagle_reply = results
+    if plain.stats.tokens_per_second:
+        ratio = eagle_reply.stats.tokens_per_second / plain.stats.tokens_per_second
+        print(f"Speed-up {ratio:.2f}×", file=sys.stderr)
+    same = plain.token_ids == eagle_reply.token_ids
+    if same:
+        print("The replies are identical.", file=sys.stderr)
+    else:
+        pairs = zip(plain.token_ids, eagle_reply.token_ids, strict=False)
+        length = min(len(plain.token_ids), len(eagle_reply.token_ids))
+        where = next((i for i, (a, b) in enumerate(pairs) if a != b), length)
+        print(f"The replies differ from token {where + 1} on.", file=sys.stderr)
+    return 0
+
+
+def _answer(
+    model: LoadedModel, session: Session, history: list[Message], settings: GenerationSettings, quiet: bool
+) -> Finished:
+    prompt = model.tokenizer.encode(model.chat.render(history), add_bos=model.chat.add_bos)
+    switches = Switches(settings.eagle)
+
+    def send(event: Event) -> None:
+        if isinstance(event, Step):
+            sys.stdout.write(event.text)
+            sys.stdout.flush()
+
+    try:
+        finished = run_reply(
+            session,
+            model.tokenizer,
+            Generate("chat", tuple(history), settings),
+            prompt,
+            stop_strings=model.chat.stop_strings,
+            end_tokens=model.chat.eos_token_ids,
+            switches=switches,
+            send=send,
+            trees=False,
+        )
+    finally:
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+    if not quiet:
+        print(figures(finished), file=sys.stderr)
+    return finished
+
+
+def figures(finished: Finished) -> str:
+    """One line for people: tokens, speed, first token, tau, mode and why it ended."""
+    stats = finished.stats
+    parts = [
+        f"{stats.new_tokens} tokens",
+        f"{stats.tokens_per_second:.1f} tokens/s",
+        f"first after {stats.time_to_first_token:.2f} s",
+        f"{stats.reused_tokens}/{stats.prompt_tokens} prompt tokens reused",
+    ]
+    if stats.drafted_tokens:
+        parts.append(f"τ {stats.acceptance_length:.2f}")
+    parts.append({"plain": "EAGLE off", "eagle": "EAGLE on", "mixed": "EAGLE switched"}[stats.mode])
+    if finished.reason is FinishReason.LENGTH:
+        parts.append("cut at the length limit")
+    elif finished.reason is FinishReason.CONTEXT:
+        parts.append("the context is full")
+    return "[" + " · ".join(parts) + "]"
+
+
+def _progress(quiet: bool) -> Callable[[str, float | None], None]:
+    def show(message: str, fraction: float | None) -> None:
+        if not quiet and sys.stderr.isatty():
+            share = "" if fraction is None else f" {fraction:4.0%}"
+            sys.stderr.write(f"\r\x1b[K{message}{share} …")
+            sys.stderr.flush()
+
+    return show
+
+
+def _clear_line() -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
