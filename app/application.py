@@ -93,7 +93,7 @@ def chosen_folder(options: argparse.Namespace) -> Iterator[Path]:
 
 def make_application(arguments: Sequence[str] = ()) -> QApplication:
     """The ``QApplication``, once per process."""
-    qt_guard.protect_none()
+    qt_guard.protect_immortals()
     QGuiApplication.setHighDpiScaleFactorRoundingPolicy(Qt.HighDpiScaleFactorRoundingPolicy.PassThrough)
     QGuiApplication.setDesktopFileName(DESKTOP_ID)
     app = QApplication(["eyrie", *arguments])

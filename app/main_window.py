@@ -155,7 +155,8 @@ class MainWindow(WindowFrame):
             self.send_prompt(prompt)
 
     def _regenerate(self, reply: ChatMessage) -> None:
-        self.replies.regenerate(self.book.current, reply, self.store.current.generation())
+        if self.replies.regenerate(self.book.current, reply, self.store.current.generation()) is not None:
+            self.transcript.follow()
 
     def _last_reply(self) -> ChatMessage | None:
         messages = self.book.current.messages

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QMimeData, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import (
-    QHelpEvent,
     QMouseEvent,
     QTextBlockFormat,
     QTextCharFormat,
@@ -19,7 +18,7 @@ from PySide6.QtGui import (
     QTextOption,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QFrame, QSizePolicy, QTextEdit, QToolTip, QWidget
+from PySide6.QtWidgets import QFrame, QSizePolicy, QTextEdit, QWidget
 
 from app import style, theme
 from app.chat.conversation import Run
@@ -223,13 +222,6 @@ class MessageText(QTextEdit):
                 made.setBackground(background)
                 QTextCursor(block).setBlockFormat(made)
             block = block.next()
-
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            text = self.explain(event.pos())
-            QToolTip.showText(event.globalPos(), text, self) if text else QToolTip.hideText()
-            return True
-        return super().event(event)
 
     def _mark_at(self, point: QPoint) -> Mark | None:
         position = self.document().documentLayout().hitTest(point, Qt.HitTestAccuracy.ExactHit)

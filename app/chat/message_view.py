@@ -77,14 +77,11 @@ class MessageView(QWidget):
         self._name = QLabel(name)
         self._name.setTextFormat(Qt.TextFormat.PlainText)
         self._name.setProperty("textRole", "small")
-        self._state = _wrapped_label("small")
-        self._problem = _wrapped_label("error")
-        self._notice = _wrapped_label("small")
+        self._remarks: dict[str, QLabel] = {}
         outer.addWidget(self._name)
         outer.addWidget(self.body)
-        outer.addWidget(self._state)
-        outer.addWidget(self._problem)
-        outer.addWidget(self._notice)
+        self._remarks_place = QVBoxLayout()
+        outer.addLayout(self._remarks_place)
         self._footer = QWidget()
         row = QHBoxLayout(self._footer)
         row.setContentsMargins(0, 2, 0, 0)
@@ -152,10 +149,12 @@ class MessageView(QWidget):
 
     def _show_state(self) -> None:
         message = self.message
-        _say(self._state, figures.progress(message) if message.is_running and not message.text else "")
         problem = message.problem
-        _say(self._problem, f"{problem.message} {problem.next_step}".strip() if problem else "")
-        _say(self._notice, message.notice)
+        self._say(
+            "state", "small", figures.progress(message) if message.is_running and not message.text else ""
+        )
+        self._say("problem", "error", f"{problem.message} {problem.next_step}".strip() if problem else "")
+        self._say("notice", "small", message.notice)
         self.body.setVisible(bool(message.text))
         self._footer.setVisible(not message.is_running)
         self._copy.setVisible(bool(message.text))
@@ -166,6 +165,22 @@ class MessageView(QWidget):
             parts = figures.live(message.live) if message.text else []
             reason = [figures.REASONS[message.reason]] if message.reason is not None else []
             self._figures.setText(figures.line([*parts, *reason]))
+
+    def _say(self, name: str, role: str, text: str) -> None:
+        """A remark under the text; its label is made when there is something to say."""
+        label = self._remarks.get(name)
+        if label is None:
+            if not text:
+                return
+            label = self._remarks[name] = _wrapped_label(role)
+            self._remarks_place.addWidget(label)
+        label.setText(text)
+        label.setVisible(bool(text))
+
+    def remark(self, name: str) -> str:
+        """What is said under the text: "state", "problem" or "notice"."""
+        label = self._remarks.get(name)
+        return label.text() if label is not None and not label.isHidden() else ""
 
     def set_can_regenerate(self, can: bool) -> None:
         """Only the last reply can be written again, and only while nothing else runs."""
@@ -189,11 +204,6 @@ def _wrapped_label(role: str) -> QLabel:
     label.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return label
-
-
-def _say(label: QLabel, text: str) -> None:
-    label.setText(text)
-    label.setVisible(bool(text))
 
 
 def _small_button(icon: str, name: str) -> QToolButton:

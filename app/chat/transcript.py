@@ -1,7 +1,7 @@
 """The messages of one chat, one under the other, following the newest.
 
-Views are made for the last messages only; older ones appear on demand. Changes of
-a message mark its view; :meth:`Transcript.flush` draws all marked views, once per
+Views are made for the last messages only, a few at once and the others when there
+is time; older ones appear on demand. Changes of a message mark its view; :meth:`Transcript.flush` draws all marked views, once per
 batch of events.
 """
 
@@ -9,15 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QPoint, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QHelpEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QPushButton,
+    QScrollArea,
+    QToolButton,
+    QToolTip,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app import icons
 from app.chat.conversation import Chat, ChatMessage
+from app.chat.message_text import MessageText
 from app.chat.message_view import MessageView
-from engine.protocol import Role
 
+FIRST = 8
+"""Messages made at once when a chat is opened."""
+CHUNK = 2
+"""Messages made at each turn of the event loop after that."""
 PAGE = 40
 """Messages shown at once; as many more with each "earlier messages"."""
 LINE_CHARACTERS = 92
@@ -28,7 +41,16 @@ class _Column(QWidget):
     """Its height follows from its width: a layout's minimum would count labels at their narrowest."""
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(super().minimumSizeHint().width(), 0)
+        hint = super().minimumSizeHint()
+        return QSize(hint.width(), 0) if self.hasHeightForWidth() else hint
+
+    def hasHeightForWidth(self) -> bool:
+        layout = self.layout()
+        return layout is not None and layout.hasHeightForWidth()
+
+    def heightForWidth(self, width: int) -> int:
+        layout = self.layout()
+        return layout.heightForWidth(width) if layout is not None else -1
 
 
 class Transcript(QScrollArea):
@@ -42,6 +64,8 @@ class Transcript(QScrollArea):
         super().__init__(parent)
         self._chat: Chat | None = None
         self._first = 0
+        self._goal = 0
+        self._below = 0
         self._views: dict[str, MessageView] = {}
         self._dirty: dict[str, MessageView] = {}
         self._unsubscribe: list[Callable[[], None]] = []
@@ -61,6 +85,9 @@ class Transcript(QScrollArea):
         self._layout.addWidget(self._earlier, 0, Qt.AlignmentFlag.AlignHCenter)
         self._layout.addStretch(1)
         self.setWidget(self._column)
+        self._builder = QTimer(self)
+        self._builder.setInterval(0)
+        self._builder.timeout.connect(self._build_more)
         self._jump = QToolButton(self)
         self._jump.setObjectName("jumpToEnd")
         icons.dress(self._jump, "down")
@@ -86,9 +113,11 @@ class Transcript(QScrollArea):
             unsubscribe()
         self._clear()
         self._chat = chat
-        self._first = max(0, len(chat.messages) - PAGE)
+        self._first = max(0, len(chat.messages) - FIRST)
+        self._goal = max(0, len(chat.messages) - PAGE)
         self._unsubscribe = [chat.changed.subscribe(lambda _: self._sync())]
         self._sync()
+        self._builder.start()
         self.follow()
 
     def set_highlight(self, visible: bool) -> None:
@@ -136,9 +165,7 @@ class Transcript(QScrollArea):
         for place, message in enumerate(wanted):
             if message.id not in self._views:
                 self._layout.insertWidget(place + 1, self._make_view(message))
-                if message.role is Role.USER:
-                    self._follow = True
-        self._earlier.setVisible(self._first > 0)
+        self._earlier.setVisible(0 < self._first <= self._goal)
         self._earlier.setText(f"Show {min(PAGE, self._first)} earlier messages")
         self._update_actions()
 
@@ -163,13 +190,17 @@ class Transcript(QScrollArea):
             view.set_can_regenerate(view.message is last and not self._busy)
 
     def _show_earlier(self) -> None:
-        bar = self.verticalScrollBar()
-        below = bar.maximum() - bar.value()
         self._follow = False
-        self._first = max(0, self._first - PAGE)
+        self._goal = max(0, self._first - PAGE)
+        self._builder.start()
+
+    def _build_more(self) -> None:
+        """Add a few older messages above, without moving what is in view."""
+        if self._first <= self._goal:
+            self._builder.stop()
+            return
+        self._first = max(self._goal, self._first - CHUNK)
         self._sync()
-        self._column.adjustSize()
-        bar.setValue(bar.maximum() - below)
 
     # ------------------------------------------------------------------ scrolling
 
@@ -186,10 +217,13 @@ class Transcript(QScrollArea):
     def _on_range(self, _low: int, high: int) -> None:
         if self._follow:
             self.verticalScrollBar().setValue(high)
+        elif self._builder.isActive():
+            self.verticalScrollBar().setValue(high - self._below)
         self._place_jump()
 
     def _on_value(self, value: int) -> None:
-        self._follow = value >= self.verticalScrollBar().maximum() - self.fontMetrics().height()
+        self._below = self.verticalScrollBar().maximum() - value
+        self._follow = self._below <= self.fontMetrics().height()
         self._place_jump()
 
     def _reveal(self, body: QWidget, area: QRect) -> None:
@@ -208,6 +242,19 @@ class Transcript(QScrollArea):
             size.width(),
             size.height(),
         )
+
+    def event(self, event: QEvent) -> bool:
+        """Say of the token under the pointer where it came from; texts pass their tool tips on to here."""
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            under = QApplication.widgetAt(event.globalPos())
+            body = under.parentWidget() if under is not None else None
+            words = (
+                body.explain(under.mapFromGlobal(event.globalPos())) if isinstance(body, MessageText) else ""
+            )
+            if words and under is not None:
+                QToolTip.showText(event.globalPos(), words, under)
+                return True
+        return super().event(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

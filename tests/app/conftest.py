@@ -17,7 +17,7 @@ from app.settings.store import SettingsStore
 from app.theme import ThemeChoice
 from tests.app.fake_engine import FakeEngine, Script, say
 
-qt_guard.protect_none()
+qt_guard.protect_immortals()
 
 LICENCES = ("Gemma Terms of Use",)
 

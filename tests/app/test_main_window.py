@@ -130,7 +130,7 @@ def test_a_long_prompt_shows_its_progress(qtbot: QtBot, open_window: OpenWindow)
     seen: set[str] = set()
 
     def reading() -> bool:
-        seen.add(view_of(window, reply)._state.text())
+        seen.add(view_of(window, reply).remark("state"))
         return reply.state is MessageState.DONE
 
     qtbot.waitUntil(reading, timeout=5000)
