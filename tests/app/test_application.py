@@ -1,0 +1,138 @@
+"""The command line, the data folder, the log, and a whole session in a process of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import qInstallMessageHandler, qWarning
+
+from app.application import chosen_folder, load_command, main, parse
+from app.crash_log import CrashLog
+from app.diagnostics import version
+from app.folders import data_folder
+from app.transport import PROJECT_ROOT
+from engine.protocol import Load
+
+SESSION = """
+import sys
+from PySide6.QtCore import QTimer
+from app import application
+from app.main_window import MainWindow
+
+real = MainWindow.start
+def start(window):
+    real(window)
+    def look():
+        if window.client.model is None:
+            return
+        if not window.book.current.messages:
+            window.send_prompt("/long")
+        elif window.replies.running and len(window.replies.running.text) > 50:
+            timer.stop()
+            print("SAW", window.replies.running.text[:19], flush=True)
+            window.close()
+    timer = QTimer(window)
+    timer.timeout.connect(look)
+    timer.start(20)
+MainWindow.start = start
+sys.exit(application.main(sys.argv[1:]))
+"""
+
+
+def test_the_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.strip() == f"Eyrie {version()}"
+
+
+def test_what_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").mkdir()
+    assert load_command(parse([])) == Load("demo", None)
+    assert load_command(parse(["--model", "model", "--head", "none"])) == Load(str(tmp_path / "model"), "")
+    assert load_command(parse(["--model", "org/name", "--head", "model"])) == Load(
+        "org/name", str(tmp_path / "model")
+    )
+
+
+def test_the_data_folder(tmp_path: Path, data_dir: Path) -> None:
+    assert data_folder() == data_dir and data_dir.is_dir()
+    asked = tmp_path / "Größe 鷲"
+    assert data_folder(str(asked)) == asked and asked.is_dir()
+    with chosen_folder(parse(["--temp-data-dir"])) as folder:
+        assert folder.is_dir() and folder != data_dir
+    assert not folder.exists()
+
+
+def test_a_data_folder_that_cannot_be_used_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["--data-dir", str(tmp_path / "file" / "below")]) == 4
+    assert "--data-dir" in capsys.readouterr().err
+
+
+def test_everything_lands_in_one_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hooks = sys.excepthook
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    monkeypatch.setattr(sys, "__excepthook__", lambda *arguments: None)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "faults.log").write_text("Fatal Python error: Segmentation fault")
+    crash_log = CrashLog(tmp_path)
+    told: list[str] = []
+    crash_log.on_exception = lambda message, detail: told.append(message)
+    try:
+        crash_log.install()
+        qWarning("something about a font")
+        try:
+            raise ValueError("a bug")
+        except ValueError as error:
+            sys.excepthook(ValueError, error, error.__traceback__)
+        logged = (tmp_path / "logs" / "eyrie.log").read_text("utf-8")
+    finally:
+        crash_log.close()
+        sys.excepthook = hooks
+        for handler in set(root.handlers) - set(handlers):
+            root.removeHandler(handler)
+            handler.close()
+        root.setLevel(level)
+        qInstallMessageHandler(None)
+    assert "Segmentation fault" in crash_log.last_crash and "Segmentation fault" in logged
+    assert "qt: something about a font" in logged and "ValueError: a bug" in logged
+    assert told == ["Something unexpected went wrong: ValueError."]
+    assert not (tmp_path / "logs" / "faults.log").exists(), "a proper end leaves nothing behind"
+
+
+@pytest.mark.parametrize("folder", ["data", "Données d’Élodie 鷲"])
+def test_a_session_from_start_to_end(tmp_path: Path, folder: str) -> None:
+    """Start, load, stream, close in mid-reply: ends by itself with a clean log."""
+    environment = dict(
+        os.environ,
+        EYRIE_ENGINE_COMMAND=f'"{sys.executable}" -m tests.app.fake_engine --load-seconds 0.05',
+        PYTHONPATH=str(PROJECT_ROOT),
+        PYTHONUTF8="1",
+    )
+    begun = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", SESSION, "--data-dir", str(tmp_path / folder)],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "SAW The quick brown fox" in done.stdout, f"{done.stderr} after {time.monotonic() - begun:.1f} s"
+    log = (tmp_path / folder / "logs" / "eyrie.log").read_text("utf-8")
+    assert "ERROR" not in log and "Traceback" not in log, log
+    assert (tmp_path / folder / "window.ini").exists()
