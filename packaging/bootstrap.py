@@ -26,13 +26,24 @@ def problem_with(version: tuple, implementation: str, bits: int) -> str:  # type
     return ""
 
 
-def another_python() -> str:
-    """Path of a supported Python on the PATH, newest first; empty when there is none."""
+def runs(command: list) -> bool:  # type: ignore[type-arg]
+    """Whether a Python starts: a version manager may list one that it does not have."""
+    try:
+        return subprocess.call([*command, "-c", ""], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
+    except OSError:
+        return False
+
+
+def another_python() -> list:  # type: ignore[type-arg]
+    """The command of a supported Python on this machine, newest first; empty when there is none."""
     for major, minor in reversed(SUPPORTED):
         found = shutil.which(f"python{major}.{minor}")
-        if found:
-            return found
-    return ""
+        if found and runs([found]):
+            return [found]
+        launcher = shutil.which("py") if os.name == "nt" else None
+        if launcher and runs([launcher, f"-{major}.{minor}"]):
+            return [launcher, f"-{major}.{minor}"]
+    return []
 
 
 def start() -> int:
@@ -48,8 +59,8 @@ def start() -> int:
         return main(sys.argv[1:])
     other = another_python()
     if other:
-        print(f"{problem} Going on with {other}.", flush=True)
-        return subprocess.call([other, os.path.abspath(__file__), *sys.argv[1:]])
+        print(f"{problem} Going on with {' '.join(other)}.", flush=True)
+        return subprocess.call([*other, os.path.abspath(__file__), *sys.argv[1:]])
     advice = "Install Python 3.13 from https://www.python.org/downloads/"
     if sys.platform.startswith("linux"):
         advice += " or from your distribution"

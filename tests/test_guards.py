@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import is_local
+
 
 def test_a_connection_to_another_machine_is_refused(no_network: list[str]) -> None:
     with socket.socket() as connection, pytest.raises(OSError, match="do not use the network"):
@@ -23,13 +25,29 @@ def test_a_name_is_not_looked_up(no_network: list[str]) -> None:
     no_network.clear()
 
 
-@pytest.mark.parametrize(("host", "family"), [("127.0.0.1", socket.AF_INET), ("localhost", socket.AF_INET)])
-def test_this_machine_can_be_reached(host: str, family: socket.AddressFamily) -> None:
-    with socket.socket(family) as server:
+def test_this_machine_can_be_reached() -> None:
+    with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
-        with socket.create_connection((host, server.getsockname()[1]), timeout=5) as client:
+        with socket.create_connection(server.getsockname(), timeout=5) as client:
             assert client.getpeername() == server.getsockname()
+
+
+@pytest.mark.parametrize(
+    ("address", "local"),
+    [
+        (("127.0.0.1", 80), True),
+        (("127.8.9.10", 80), True),
+        (("localhost", 80), True),
+        (("::1", 80, 0, 0), True),
+        ("/tmp/socket", True),
+        (("10.0.0.1", 80), False),
+        (("localhost.example.org", 80), False),
+        (("fe80::1%eth0", 80, 0, 2), False),
+    ],
+)
+def test_what_counts_as_this_machine(address: object, local: bool) -> None:
+    assert is_local(address) is local
 
 
 def test_data_goes_to_a_folder_of_the_test(data_dir: Path, tmp_path: Path) -> None:

@@ -138,12 +138,19 @@ def test_unsupported_python_hands_over_to_a_supported_one(monkeypatch: pytest.Mo
     called: list[list[str]] = []
     monkeypatch.setattr(bootstrap, "problem_with", lambda *found: "Python 3.14 is too new.")
     monkeypatch.setattr(
-        bootstrap.shutil, "which", lambda name: f"/usr/bin/{name}" if name == "python3.12" else None
+        bootstrap.shutil, "which", lambda name: f"/shims/{name}" if name in ("python3.13", "python3.12") else None
     )
+    monkeypatch.setattr(bootstrap, "runs", lambda command: command == ["/shims/python3.12"])
     monkeypatch.setattr(bootstrap.subprocess, "call", lambda command: called.append(command) or 7)
     monkeypatch.setattr(sys, "argv", ["bootstrap.py", "test", "-k", "tree"])
     assert bootstrap.start() == 7
-    assert called == [["/usr/bin/python3.12", bootstrap.os.path.abspath(bootstrap.__file__), "test", "-k", "tree"]]
+    assert called == [["/shims/python3.12", bootstrap.os.path.abspath(bootstrap.__file__), "test", "-k", "tree"]]
+
+
+def test_a_python_that_does_not_start_is_no_python(tmp_path: Path) -> None:
+    assert bootstrap.runs([sys.executable])
+    assert not bootstrap.runs([str(tmp_path / "python3.12")])
+    assert not bootstrap.runs([sys.executable, "--no-such-option"])
 
 
 def test_unsupported_python_alone_says_what_to_install(
