@@ -113,7 +113,7 @@ def _added(file: GGUFFile, tokens: list[str], named: set[int]) -> list[dict[str,
     spelled = file.texts("tokenizer.ggml.tokens")
     added = []
     for index, (token, kind) in enumerate(zip(tokens, kinds.tolist(), strict=True)):
-        special = kind == _CONTROL or index in named or token == "<mask>"
+        special = kind == _CONTROL or index in named
         if special or (kind == _USER_DEFINED and token == spelled[index]):
             added.append(
                 {
