@@ -12,6 +12,8 @@ are rows of the target's table as stored. Gemma multiplies them by
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -20,8 +22,30 @@ from engine.heads.checkpoint import Eagle3Checkpoint, draft_ids
 from engine.heads.config import Eagle3Config
 
 
+class _NormFunction(torch.autograd.Function):
+    """RMS norm with a backward of four passes; autograd's own costs as much as a matrix product."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+        scale = torch.rsqrt(length.square() / x.shape[-1] + eps)
+        unit = (x * scale.to(x.dtype)).to(dtype)
+        ctx.save_for_backward(unit, scale, weight)
+        ctx.input_dtype = x.dtype
+        return unit * weight.to(dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        unit, scale, weight = ctx.saved_tensors
+        grad, narrow = grads[0], weight.to(unit.dtype)
+        product = grad * unit
+        along = (product @ narrow[:, None]) / -unit.shape[-1]
+        d_x = (grad * narrow).addcmul_(unit, along).mul_(scale.to(unit.dtype))
+        return d_x.to(ctx.input_dtype), product.sum(0).to(weight.dtype), None, None
+
+
 class RMSNorm(nn.Module):
-    """Llama's RMS norm (``w``, not ``1 + w``), computed in float32."""
+    """Llama's RMS norm (``w``, not ``1 + w``). Gives bfloat16 under autocast, else the type of its input."""
 
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
@@ -29,9 +53,9 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        y = x.float()
-        y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + self.eps)
-        return y * self.weight.float()
+        dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+        y: Tensor = _NormFunction.apply(x, self.weight, self.eps, dtype)  # type: ignore[no-untyped-call]
+        return y
 
 
 class Attention(nn.Module):
@@ -109,24 +133,28 @@ class Eagle3Head(nn.Module):
         g: Tensor = self.fc(taps)
         return g
 
-    def project(
-        self, state: Tensor, embedding: Tensor, positions: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Queries ``[rows, heads, dim]``, keys and values ``[rows, kv heads, dim]``, residual ``[rows, hidden]``."""
-        layer, dim = self.midlayer, self.config.head_dim
-        normed = layer.hidden_norm(state)
-        x = torch.cat([layer.input_layernorm(embedding), normed], -1)
-        attention = layer.self_attn
-        query = rotate(attention.q_proj(x).unflatten(-1, (-1, dim)), positions, self.config.rope_theta)
-        key = rotate(attention.k_proj(x).unflatten(-1, (-1, dim)), positions, self.config.rope_theta)
-        value = attention.v_proj(x).unflatten(-1, (-1, dim))
-        return query, key, value, (normed if self.config.norm_before_residual else state)
+    def mix(self, state: Tensor, embedding: Tensor) -> Tensor:
+        """What attention reads, ``[rows, 2 * hidden]``: the embedding first, the state second, each normed."""
+        layer = self.midlayer
+        return torch.cat([layer.input_layernorm(embedding), layer.hidden_norm(state)], -1)
 
-    def finish(self, residual: Tensor, attended: Tensor) -> Tensor:
+    def queries(self, mixed: Tensor, positions: Tensor) -> Tensor:
+        """``[rows, heads, dim]``, rotated."""
+        query = self.midlayer.self_attn.q_proj(mixed).view(len(mixed), -1, self.config.head_dim)
+        return rotate(query, positions, self.config.rope_theta)
+
+    def keys_values(self, mixed: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Each ``[rows, kv heads, dim]``; keys are rotated."""
+        attention, dim = self.midlayer.self_attn, self.config.head_dim
+        key = attention.k_proj(mixed).view(len(mixed), -1, dim)
+        return rotate(key, positions, self.config.rope_theta), attention.v_proj(mixed).view(len(mixed), -1, dim)
+
+    def finish(self, state: Tensor, mixed: Tensor, attended: Tensor) -> Tensor:
         """From attention output ``[rows, heads, dim]`` to the layer's raw output ``[rows, hidden]``."""
         layer = self.midlayer
-        x = residual.float() + layer.self_attn.o_proj(attended.flatten(-2)).float()
-        out: Tensor = x + layer.mlp(layer.post_attention_layernorm(x)).float()
+        residual = mixed[:, self.config.hidden_size :] if self.config.norm_before_residual else state
+        x = residual + layer.self_attn.o_proj(attended.flatten(-2))
+        out: Tensor = x + layer.mlp(layer.post_attention_layernorm(x))
         return out
 
     def recur(self, out: Tensor) -> Tensor:
@@ -145,12 +173,13 @@ class Eagle3Head(nn.Module):
         ``state`` is fused or recurrent, ``[rows, hidden]``. Returns the raw
         output ``[rows, hidden]`` for :meth:`recur` and :meth:`logits`.
         """
-        query, key, value, residual = self.project(state, embedding, positions)
+        mixed = self.mix(state, embedding)
+        query, (key, value) = self.queries(mixed, positions), self.keys_values(mixed, positions)
         share = self.config.num_attention_heads // self.config.num_key_value_heads
         key, value = key.repeat_interleave(share, 1), value.repeat_interleave(share, 1)
         scores = torch.einsum("qhd,khd->hqk", query, key) * self.config.head_dim**-0.5
         weights = scores.masked_fill(~mask, float("-inf")).softmax(-1)
-        return self.finish(residual, torch.einsum("hqk,khd->qhd", weights, value))
+        return self.finish(state, mixed, torch.einsum("hqk,khd->qhd", weights, value))
 
 
 def rotate(x: Tensor, positions: Tensor, theta: float) -> Tensor:
@@ -158,6 +187,6 @@ def rotate(x: Tensor, positions: Tensor, theta: float) -> Tensor:
     dim = x.shape[-1]
     frequencies = theta ** (-torch.arange(0, dim, 2, dtype=torch.float32) / dim)
     angles = positions[:, None].float() * frequencies
-    cos, sin = angles.cos()[:, None], angles.sin()[:, None]
-    left, right = x.float().chunk(2, -1)
-    return torch.cat([left * cos - right * sin, right * cos + left * sin], -1).to(x.dtype)
+    cos, sin = angles.cos()[:, None].to(x.dtype), angles.sin()[:, None].to(x.dtype)
+    left, right = x.chunk(2, -1)
+    return torch.cat([left * cos - right * sin, right * cos + left * sin], -1)

@@ -129,8 +129,16 @@ class Shard:
         return torch.diff(self._tensors["reply_ends"], prepend=torch.zeros(1, dtype=torch.long))
 
     def tokens(self) -> Tensor:
-        """All tokens that followed a reply row, for counting."""
+        """Every token that followed a reply row, ``[rows]``."""
         return self._tensors["reply_next"]
+
+    def prompt_tokens(self) -> Tensor:
+        """The tokens of all prompts, one after the other."""
+        return self._tensors["prompt_tokens"]
+
+    def likely(self) -> tuple[Tensor, Tensor]:
+        """The target's most likely tokens at every reply row and their log-probabilities, ``[rows, kept]``."""
+        return self._tensors["top_ids"], self._tensors["top_logprobs"]
 
 
 class FeatureStore:

@@ -162,10 +162,10 @@ class Trainer:
                 loss = soft_cross_entropy(hidden, table, batch.ids[targets], batch.probabilities[targets], weights)
                 total = total + loss
                 if level.depth == 0:
-                    first = float(loss) * whole
-        if not math.isfinite(float(total)):
+                    first = float(loss.detach()) * whole
+        if not math.isfinite(float(total.detach())):
             raise EngineError(
-                f"The loss became {float(total)} at step {self.step}.", "Train again with a lower learning rate."
+                f"The loss became {float(total.detach())} at step {self.step}.", "Train again with a lower learning rate."
             )
         total.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.head.parameters(), settings.clip)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from engine.heads.eagle3 import Eagle3Head
 from engine.training.batches import Batch, Prefix
@@ -44,16 +45,18 @@ class Level:
 
 @dataclass(frozen=True)
 class _Context:
-    """Step-0 keys and values, and where each sequence's rows stand in a padded layout."""
+    """Step-0 keys and values of every sequence, the shared prefix first, then its own rows, then room for drafts."""
 
-    prefix_keys: Tensor
-    prefix_values: Tensor
     keys: Tensor
-    """``[sequences, kv, dim, width]``, padded."""
+    """``[sequences, kv, dim, width]``; zero in the columns that are kept for drafts."""
     values: Tensor
     """``[sequences, kv, width, dim]``."""
     start: Tensor
     """``[sequences]`` first row of each."""
+    past: int
+    """Columns of the prefix."""
+    drafts: int
+    """First of the columns kept for drafts."""
 
 
 def unroll(
@@ -65,45 +68,51 @@ def unroll(
     uniform numbers which decide the rows that are kept: a row is kept while its
     number is below the fraction, so deeper steps use subsets.
     """
-    own = head.project(head.fuse(batch.states), embedding[batch.tokens], batch.positions)
-    shared = head.project(
-        head.fuse(prefix.states.to(batch.states.dtype)), embedding[prefix.tokens], torch.arange(len(prefix.tokens))
-    )
+    fused = head.fuse(torch.cat([prefix.states.to(batch.states.dtype), batch.states]))
+    tokens = torch.cat([prefix.tokens, batch.tokens])
+    past = len(prefix.tokens)
+    mixed = head.mix(fused, embedding[tokens])
+    keys, values = head.keys_values(mixed, torch.cat([torch.arange(past), batch.positions]))
+    context = _context(batch, keys, values, past, len(fractions) - 1)
     rows = ((batch.left > 0) & (draw < fractions[0])).nonzero()[:, 0]
-    context = _context(batch, own[1], own[2], shared[1], shared[2])
-    query, residual = own[0][rows], own[3][rows]
+    state, mixed = fused.index_select(0, past + rows), mixed.index_select(0, past + rows)
     extra_keys: list[Tensor] = []
     extra_values: list[Tensor] = []
     for depth, fraction in enumerate(fractions):
         if depth:
-            keep = (batch.left[rows] > depth) & (draw[rows] < fraction)
-            rows, state = rows[keep], head.recur(out[keep])  # noqa: F821 - bound by the step before
-            extra_keys = [key[keep] for key in extra_keys]
-            extra_values = [value[keep] for value in extra_values]
+            keep = ((batch.left[rows] > depth) & (draw[rows] < fraction)).nonzero()[:, 0]
+            rows, state = rows[keep], head.recur(state.index_select(0, keep))
             at = rows + depth
-            query, key, value, residual = head.project(state, embedding[batch.tokens[at]], batch.positions[at])
-            extra_keys.append(key)
-            extra_values.append(value)
+            mixed = head.mix(state, embedding[batch.tokens[at]])
+            key, value = head.keys_values(mixed, batch.positions[at])
+            extra_keys = [*(earlier.index_select(0, keep) for earlier in extra_keys), key]
+            extra_values = [*(earlier.index_select(0, keep) for earlier in extra_values), value]
         if not len(rows):
             return
+        query = head.queries(mixed, batch.positions[rows + depth])
         attended = _attend(query, rows, batch.sequence[rows], context, extra_keys, extra_values)
-        out = head.finish(residual, attended)
-        yield Level(depth, rows, out)
+        state = head.finish(state, mixed, attended)
+        yield Level(depth, rows, state)
 
 
-def _context(batch: Batch, keys: Tensor, values: Tensor, prefix_keys: Tensor, prefix_values: Tensor) -> _Context:
+def _context(batch: Batch, keys: Tensor, values: Tensor, past: int, drafts: int) -> _Context:
     counts = torch.bincount(batch.sequence)
     start = counts.cumsum(0) - counts
-    index = start[:, None] + torch.arange(int(counts.max()))
-    index = index.clamp_max(len(batch.sequence) - 1)  # padding repeats foreign rows; the mask hides them
-    padded_keys = _take(keys, index).permute(0, 2, 3, 1).contiguous()
-    padded_values = _take(values, index).permute(0, 2, 1, 3).contiguous()
-    return _Context(prefix_keys, prefix_values, padded_keys, padded_values, start)
-
-
-def _take(x: Tensor, index: Tensor) -> Tensor:
-    """``x [rows, ...]`` at ``index [a, b]``; index_select has a fast backward on CPUs, indexing has not."""
-    return x.index_select(0, index.flatten()).unflatten(0, index.shape)
+    own = start[:, None] + torch.arange(int(counts.max()))
+    # Padding repeats foreign rows, which the mask hides.
+    own = past + own.clamp_max(len(batch.sequence) - 1)
+    index = torch.cat([torch.arange(past).expand(len(start), -1), own], 1)
+    # index_select has a fast backward on CPUs, plain indexing has not.
+    padded_keys = keys.index_select(0, index.flatten()).view(*index.shape, *keys.shape[1:])
+    padded_values = values.index_select(0, index.flatten()).view(*index.shape, *values.shape[1:])
+    room = (0, drafts)
+    return _Context(
+        keys=functional.pad(padded_keys.permute(0, 2, 3, 1), room),
+        values=functional.pad(padded_values.permute(0, 2, 1, 3), (0, 0, *room)),
+        start=start,
+        past=past,
+        drafts=index.shape[1],
+    )
 
 
 def _attend(
@@ -116,32 +125,42 @@ def _attend(
 ) -> Tensor:
     """Attention of ``query [n, heads, dim]`` over prefix, own sequence up to ``rows``, and own drafts."""
     n, heads, dim = query.shape
-    kv = context.prefix_keys.shape[1]
+    kv = context.keys.shape[1]
     share = heads // kv
     query = (query * dim**-0.5).view(n, kv, share, dim)
     # Padded layout [sequences, slots]: the i-th query of a sequence stands in its slot i.
     counts = torch.bincount(sequence, minlength=len(context.start))
     slot = torch.arange(n) - (counts.cumsum(0) - counts)[sequence]
-    width = int(counts.max())
-    place = sequence * width + slot
-    padded = query.new_zeros(len(counts) * width, kv, share, dim).index_copy(0, place, query)
-    grouped = padded.view(len(counts), width, kv, share, dim).permute(0, 2, 1, 3, 4).flatten(2, 3)
-    own = grouped @ context.keys  # [sequences, kv, width * share, keys]
-    own = own.unflatten(2, (width, share)).permute(0, 2, 1, 3, 4).flatten(0, 1).index_select(0, place)
-    visible = torch.arange(own.shape[-1]) <= (rows - context.start[sequence])[:, None]
-    own = own.masked_fill(~visible[:, None, None], float("-inf"))
-    flat = query.transpose(0, 1).reshape(kv, n * share, dim)
-    shared = (flat @ context.prefix_keys.permute(1, 2, 0)).view(kv, n, share, -1).transpose(0, 1)
-    diagonal = [(query * key[:, :, None]).sum(-1, keepdim=True) for key in extra_keys]
-    weights = torch.cat([shared, own, *diagonal], -1).softmax(-1, dtype=torch.float32).to(query.dtype)
-    past, length = shared.shape[-1], own.shape[-1]
-    on_prefix, on_own, on_drafts = weights.split([past, length, len(diagonal)], -1)
-    flat = on_prefix.transpose(0, 1).reshape(kv, n * share, past)
-    result = (flat @ context.prefix_values.transpose(0, 1)).view(kv, n, share, dim).transpose(0, 1)
-    padded = on_own.new_zeros(len(counts) * width, kv, share, length).index_copy(0, place, on_own)
-    grouped = padded.view(len(counts), width, kv, share, length).permute(0, 2, 1, 3, 4).flatten(2, 3)
-    own = (grouped @ context.values).unflatten(2, (width, share))
-    result = result + own.permute(0, 2, 1, 3, 4).flatten(0, 1).index_select(0, place)
-    for index, value in enumerate(extra_values):
-        result = result + on_drafts[..., index : index + 1] * value[:, :, None]
+    shape = (len(counts), int(counts.max()))
+    place = sequence * shape[1] + slot
+    scores = _pad(query, place, shape) @ context.keys  # [sequences, kv, slots * share, width]
+    scores = scores.unflatten(2, (shape[1], share))
+    row = rows.new_zeros(shape[0] * shape[1]).index_copy(0, place, rows - context.start[sequence])
+    column = torch.arange(scores.shape[-1]) - context.past
+    visible = column <= row.view(*shape, 1)
+    visible[..., context.drafts :] = torch.arange(scores.shape[-1] - context.drafts) < len(extra_keys)
+    if extra_keys:
+        diagonal = torch.stack([(query * key[:, :, None]).sum(-1) for key in extra_keys], -1)
+        width = context.drafts + len(extra_keys)
+        own = _pad(diagonal, place, shape).unflatten(2, (shape[1], share))
+        scores = scores.slice_scatter(own.to(scores.dtype), -1, context.drafts, width)
+    hidden = torch.zeros(visible.shape, dtype=scores.dtype).masked_fill_(~visible, float("-inf"))
+    weights = (scores + hidden[:, None, :, None]).softmax(-1)
+    result = _unpad(weights.flatten(2, 3) @ context.values, place, shape, share)
+    if extra_keys:
+        drawn = _unpad(weights[..., context.drafts : width].flatten(2, 3), place, shape, share)
+        for index, value in enumerate(extra_values):
+            result = result + drawn[..., index : index + 1] * value[:, :, None]
     return result.reshape(n, heads, dim)
+
+
+def _pad(x: Tensor, place: Tensor, shape: tuple[int, int]) -> Tensor:
+    """``x [n, kv, share, d]`` into ``[sequences, kv, slots * share, d]``."""
+    padded = x.new_zeros(shape[0] * shape[1], *x.shape[1:]).index_copy(0, place, x)
+    return padded.view(*shape, *x.shape[1:]).permute(0, 2, 1, 3, 4).flatten(2, 3)
+
+
+def _unpad(x: Tensor, place: Tensor, shape: tuple[int, int], share: int) -> Tensor:
+    """The inverse of :func:`_pad`."""
+    x = x.unflatten(2, (shape[1], share)).permute(0, 2, 1, 3, 4).flatten(0, 1)
+    return x.index_select(0, place)
