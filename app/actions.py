@@ -23,7 +23,7 @@ class Actions:
             action.setCheckable(check)
             hint = tip or text.replace("&", "").rstrip("…")
             action.setToolTip(f"{hint} ({keys})" if keys else hint)
-            action.setStatusTip("")
+            action.setIconVisibleInMenu(False)
             window.addAction(action)
             return action
 
@@ -40,7 +40,7 @@ class Actions:
         self.compare.setIconText("Compare")
         self.previous_chat = make("&Previous chat", "Ctrl+PgUp")
         self.next_chat = make("Ne&xt chat", "Ctrl+PgDown")
-        self.write = make("Go to the &prompt", "Ctrl+L")
+        self.write = make("&Go to the prompt", "Ctrl+L")
         self.chats = make("&Chats", "Ctrl+B", "sidebar", check=True, tip="Show or hide the chats")
         self.panel = make("&Draft tree", "Ctrl+T", "tree", check=True, tip="Show or hide the draft tree")
         self.highlight = make("&Mark accepted draft tokens", "Ctrl+H", check=True)
@@ -133,7 +133,9 @@ class TopBar(QToolBar):
         action.blockSignals(False)
         if possible and model is not None:
             words = "EAGLE on" if enabled else "EAGLE off"
-            tip = f"Draft with {model.head_name} (Ctrl+E). The reply is the same, only faster."
+            tip = (
+                f"Draft with {model.head_name} (Ctrl+E): changes the speed, not what the model would choose."
+            )
         elif model is None:
             words, tip = "EAGLE", "EAGLE can be switched once a model is loaded."
         else:

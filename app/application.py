@@ -140,7 +140,12 @@ def run(app: QApplication, folder: Path, crash_log: CrashLog, options: argparse.
     async def live() -> None:
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
-        window.gone.connect(lambda: ended.done() or ended.set_result(None))
+
+        def on_gone() -> None:
+            if not ended.done():
+                ended.set_result(None)
+
+        window.gone.connect(on_gone)
         window.show()
         window.start()
         await ended

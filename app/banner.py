@@ -59,7 +59,8 @@ class Banner(QWidget):
         return [
             widget
             for place in range(self._buttons.count())
-            if isinstance(widget := self._buttons.itemAt(place).widget(), QPushButton)
+            if (item := self._buttons.itemAt(place)) is not None
+            and isinstance(widget := item.widget(), QPushButton)
         ]
 
     def say(self, text: str, offers: tuple[Offer, ...] = (), details: str = "") -> None:
@@ -112,10 +113,11 @@ class Banner(QWidget):
 
 
 class Toast(QWidget):
-    """A short message over the window's foot that offers an undo and goes by itself."""
+    """A short message just above another widget that offers an undo and goes by itself."""
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget, above: QWidget) -> None:
         super().__init__(parent)
+        self._above = above
         row = QHBoxLayout(self)
         row.setContentsMargins(16, 9, 10, 9)
         row.setSpacing(14)
@@ -143,9 +145,10 @@ class Toast(QWidget):
         self._timer.start(TOAST_MS)
 
     def place(self) -> None:
-        """Keep to the middle of the parent's foot."""
+        """Keep to the middle, over the widget it belongs to."""
         holder = self.parentWidget()
-        self.move((holder.width() - self.width()) // 2, holder.height() - self.height() - 96)
+        assert holder is not None
+        self.move((holder.width() - self.width()) // 2, self._above.y() - self.height() - 6)
 
     def _on_button(self) -> None:
         self.hide()

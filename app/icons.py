@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from PySide6.QtCore import QByteArray, QObject, QRectF, Qt
+from PySide6.QtCore import QByteArray, QObject, QRectF, QSize, Qt
 from PySide6.QtGui import QAction, QColor, QIcon, QPainter, QPalette, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QAbstractButton, QWidget
@@ -55,6 +55,12 @@ def _made(name: str, colour: str, faded: str) -> QIcon:
     return icon
 
 
+def size_for(widget: QWidget) -> QSize:
+    """The size of an icon beside text of the widget's font."""
+    side = max(SIZE, round(widget.fontMetrics().height() * 1.1))
+    return QSize(side, side)
+
+
 def dress(
     target: QAbstractButton | QAction, name: str, ink: str = "text", palette: QPalette | None = None
 ) -> None:
@@ -65,6 +71,8 @@ def dress(
         holder = target if isinstance(target, QWidget) else target.parent()
         palette = holder.palette() if isinstance(holder, QWidget) else QPalette()
     target.setIcon(make(name, palette, ink))
+    if isinstance(target, QAbstractButton):
+        target.setIconSize(size_for(target))
 
 
 def redress(root: QWidget) -> None:

@@ -93,7 +93,7 @@ class MainWindow(WindowFrame):
         self.composer.text_changed.connect(self._on_typed)
         self.empty.chosen.connect(self._on_example)
         self.transcript.regenerate_requested.connect(self._regenerate)
-        self.transcript.step_clicked.connect(self.panel.show_step)
+        self.transcript.step_clicked.connect(self._on_token_clicked)
         self.chat_list.delete_requested.connect(self.delete_chat)
         self.chat_list.chat_opened.connect(self.composer.setFocus)
         self.panel.step_selected.connect(self._on_step_selected)
@@ -198,6 +198,11 @@ class MainWindow(WindowFrame):
     def _on_eagle(self, enabled: bool) -> None:
         self.store.update(eagle=enabled)
         self.replies.set_eagle(enabled)
+
+    @Slot(str, int)
+    def _on_token_clicked(self, request_id: str, step: int) -> None:
+        if self.panel.show_step(request_id, step):
+            self.transcript.point_at(request_id, step)
 
     @Slot(str, int)
     def _on_step_selected(self, request_id: str, step: int) -> None:

@@ -12,6 +12,7 @@ import queue
 import random
 import re
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -70,7 +71,7 @@ def tokenise(text: str) -> list[str]:
 
 
 def token_id(text: str) -> int:
-    return sum(ord(letter) * 31**place for place, letter in enumerate(text)) % 262144
+    return zlib.crc32(text.encode()) % 262144
 
 
 @dataclass(frozen=True)

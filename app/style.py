@@ -11,7 +11,7 @@ Sizes follow the chosen font size, so a larger text gets a larger button.
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QFont, QFontDatabase
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
 from PySide6.QtWidgets import QApplication
 
 from app import theme
@@ -44,7 +44,7 @@ def apply(app: QApplication, choice: ThemeChoice, font_size: int | None) -> None
     if font != app.font():
         app.setFont(font)
     app.setPalette(theme.palette(dark))
-    sheet = style_sheet(theme.colours(dark), font.pointSizeF())
+    sheet = style_sheet(dark, font.pointSizeF())
     if sheet != app.styleSheet():
         app.setStyleSheet(sheet)
 
@@ -53,9 +53,11 @@ def _css(colour: QColor) -> str:
     return colour.name()
 
 
-def style_sheet(named: Tokens, points: float) -> str:
-    """The sheet for a set of colours and a base font size in points."""
+def style_sheet(dark: bool, points: float) -> str:
+    """The sheet for a theme and a base font size in points."""
+    named, palette = theme.colours(dark), theme.palette(dark)
     c = {name: _css(getattr(named, name)) for name in Tokens.__slots__}
+    role = QPalette.ColorRole
     small, label, heading, display = points * 0.88, points * 0.94, points * 1.2, points * 1.75
     return f"""
     *[textRole="small"] {{ font-size: {small:.2f}pt; color: {c["muted"]}; }}
@@ -132,5 +134,13 @@ def style_sheet(named: Tokens, points: float) -> str:
     QScrollBar::add-line, QScrollBar::sub-line {{ width: 0; height: 0; }}
     QScrollBar::add-page, QScrollBar::sub-page {{ background: transparent; }}
 
-    QToolTip {{ border: none; padding: 5px 8px; background: palette(tool-tip-base); color: palette(tool-tip-text); }}
+    QMenu {{ background: palette(base); border: 1px solid {c["edge"]}; padding: 5px; }}
+    QMenu::item {{ padding: 5px 26px 5px 26px; border-radius: 5px; }}
+    QMenu::item:selected {{ background: {c["accent_fill"]}; color: palette(text); }}
+    QMenu::item:disabled {{ color: {c["muted"]}; background: transparent; }}
+    QMenu::separator {{ height: 1px; background: {c["grid"]}; margin: 5px 8px; }}
+    QMenu::indicator {{ width: 14px; height: 14px; left: 7px; }}
+
+    QToolTip {{ border: none; padding: 5px 8px; background: {_css(palette.color(role.ToolTipBase))};
+               color: {_css(palette.color(role.ToolTipText))}; }}
     """

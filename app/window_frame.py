@@ -54,6 +54,7 @@ class WindowFrame(QMainWindow):
 
     def _build(self) -> None:
         self.top_bar = TopBar(self.commands, self)
+        self.top_bar.setIconSize(icons.size_for(self))
         self.addToolBar(self.top_bar)
         self.chat_list = ChatListPanel(self.book)
         self.notices = NoticeArea(self.client, self.store)
@@ -86,7 +87,7 @@ class WindowFrame(QMainWindow):
         self.splitter.setSizes([230, 700, 430])
         centre.resized.connect(self._place_composer)
         self.setCentralWidget(self.splitter)
-        self.toast = Toast(centre)
+        self.toast = Toast(centre, self._foot)
         self.status = QLabel()
         self.status.setProperty("textRole", "small")
         self.status.setContentsMargins(12, 2, 4, 2)
@@ -140,5 +141,6 @@ class WindowFrame(QMainWindow):
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange) and hasattr(self, "top_bar"):
+            self.top_bar.setIconSize(icons.size_for(self))
             icons.redress(self)

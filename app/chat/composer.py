@@ -6,7 +6,7 @@ line below it.
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QMimeData, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QMimeData, QRectF, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QPainter, QPaintEvent, QPalette, QPen
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPlainTextEdit, QToolButton, QVBoxLayout, QWidget
 
@@ -109,7 +109,6 @@ class Composer(QWidget):
         row.addWidget(self.edit, 1, Qt.AlignmentFlag.AlignVCenter)
         self.send_button = QToolButton()
         self.send_button.setObjectName("send")
-        self.send_button.setIconSize(QSize(20, 20))
         self.send_button.clicked.connect(self._on_button)
         row.addWidget(self.send_button, 0, Qt.AlignmentFlag.AlignBottom)
         outer.addWidget(self._frame)

@@ -57,15 +57,13 @@ class ChatListPanel(QWidget):
         outer.addWidget(self.view, 1)
         heading.setBuddy(self.view)
 
-        self.rename_action = QAction("Rename chat", self)
+        self.rename_action = QAction("&Rename chat", self)
         self.rename_action.setShortcut(QKeySequence("F2"))
         self.rename_action.triggered.connect(self.rename_current)
-        self.delete_action = QAction("Delete chat", self)
+        self.delete_action = QAction("&Delete chat", self)
         self.delete_action.setShortcut(QKeySequence(Qt.Key.Key_Delete))
         self.delete_action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         self.delete_action.triggered.connect(lambda: self.delete_requested.emit(self._book.current))
-        icons.dress(self.rename_action, "pencil")
-        icons.dress(self.delete_action, "trash")
         self.view.addAction(self.delete_action)
 
         book.current_changed.subscribe(self._select)

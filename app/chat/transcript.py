@@ -248,12 +248,11 @@ class Transcript(QScrollArea):
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             under = QApplication.widgetAt(event.globalPos())
             body = under.parentWidget() if under is not None else None
-            words = (
-                body.explain(under.mapFromGlobal(event.globalPos())) if isinstance(body, MessageText) else ""
-            )
-            if words and under is not None:
-                QToolTip.showText(event.globalPos(), words, under)
-                return True
+            if under is not None and isinstance(body, MessageText):
+                words = body.explain(under.mapFromGlobal(event.globalPos()))
+                if words:
+                    QToolTip.showText(event.globalPos(), words, under)
+                    return True
         return super().event(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -162,7 +162,7 @@ class SettingsDialog(QDialog):
         form = self._section(
             column,
             "Draft tree",
-            "How much the EAGLE head guesses ahead. Never changes what is written, only how fast.",
+            "How far the EAGLE head guesses ahead: changes the speed, not what the model would choose.",
         )
         self.tree_nodes = OptionalNumber("tree_nodes", "Nodes", "Automatic", 8, self._changed)
         self.tree_depth = OptionalNumber("tree_depth", "Depth", "Automatic", 4, self._changed)
