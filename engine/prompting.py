@@ -31,6 +31,9 @@ from engine.errors import ModelError, PromptError
 from engine.protocol import Message, Role
 
 DEMO = "demo"
+STOPS_FILE = "chat_format.json"
+"""Eyrie's own file for ``stop_strings``: with them in ``generation_config.json``,
+transformers' ``generate`` refuses to run without a tokenizer."""
 OTHER_MODEL = "Choose an instruction-tuned model (its name often ends in -it, -Instruct or -Chat)."
 
 
@@ -225,7 +228,8 @@ def _load_folder(folder: Path) -> ChatFormat:
         for name, value in settings.items()
         if name.endswith("_token") and (text := _token_text(value)) is not None
     }
-    stops = generation.get("stop_strings") or ()
+    ours = _read_json(folder / STOPS_FILE, optional=True)
+    stops = ours.get("stop_strings") or generation.get("stop_strings") or ()
     return ChatFormat(
         name=folder.name,
         template=template,

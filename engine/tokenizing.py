@@ -36,8 +36,8 @@ class Tokenizer:
         self._backend = backend
         self._codec = _Codec(backend, name)
         self.bos_id = bos_id
-        vocabulary = backend.get_vocab(with_added_tokens=True)
-        self.vocabulary: int = max(vocabulary.values(), default=-1) + 1
+        added = backend.get_added_tokens_decoder()
+        self.vocabulary: int = max(backend.get_vocab_size(with_added_tokens=True), max(added, default=-1) + 1)
         """One more than the largest id; a model's output may be wider, padded to a round number."""
 
     @classmethod

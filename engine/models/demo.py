@@ -31,6 +31,7 @@ from engine.models.building import (
     scratch_folder,
 )
 from engine.paths import cache_folder
+from engine.prompting import STOPS_FILE
 
 INSTALL = "Run `python packaging/bootstrap.py` in the folder of Eyrie to install it."
 INSTALL_AGAIN = "Run `python packaging/bootstrap.py --repair` in the folder of Eyrie to install it again."
@@ -67,6 +68,7 @@ class Demo:
     """Source of the few-shot template."""
     generation: dict[str, Any]
     """Content of ``generation_config.json``."""
+    stop_strings: tuple[str, ...]
 
     @classmethod
     def load(cls) -> Demo:
@@ -88,8 +90,8 @@ class Demo:
                 "bos_token_id": about["bos_token_id"],
                 "eos_token_id": about["eos_token_ids"],
                 "pad_token_id": about["pad_token_id"],
-                "stop_strings": about["stop_strings"],
             },
+            stop_strings=tuple(about["stop_strings"]),
         )
 
 
@@ -121,6 +123,7 @@ def demo_folder(progress: Progress = quiet, cancelled: Cancelled = never) -> Pat
                     convert(source, folder, demo.sha256, later, cancelled)
     _keep_current(folder / "chat_template.jinja", demo.chat_template)
     _keep_current(folder / "generation_config.json", json.dumps(demo.generation, indent=2))
+    _keep_current(folder / STOPS_FILE, json.dumps({"stop_strings": demo.stop_strings}, indent=2))
     return folder
 
 
@@ -201,7 +204,7 @@ def _damaged(path: Path, found: str, expected: str) -> ModelError:
 
 
 def _keep_current(path: Path, text: str) -> None:
-    """These two files follow this version of Eyrie, the rest follows the model."""
+    """These files follow this version of Eyrie, the rest follows the model."""
     try:
         if path.read_bytes() == text.encode("utf-8"):
             return

@@ -116,6 +116,8 @@ def test_stop_strings_come_from_the_generation_settings(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "model", generation_config={"stop_strings": ["END"], "eos_token_id": 3})
     chat = ChatFormat.load(folder)
     assert (chat.stop_strings, chat.eos_token_ids) == (("END",), (3, 2))
+    (folder / "chat_format.json").write_text('{"stop_strings": ["\\nQuestion:"]}', encoding="utf-8")
+    assert ChatFormat.load(folder).stop_strings == ("\nQuestion:",)
 
 
 def test_a_template_without_system_turns_gets_it_in_the_first_message(tmp_path: Path) -> None:
