@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QDeadlineTimer, QEventLoop
+from PySide6.QtCore import QDeadlineTimer, QEventLoop, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app import style
@@ -107,9 +107,9 @@ class Studio:
 
     def settle(self, seconds: float = 0.25) -> None:
         """Let layouts and the panel's frames catch up."""
-        deadline = QDeadlineTimer(round(seconds * 1000))
-        while not deadline.hasExpired():
-            self._app.processEvents(QEventLoop.ProcessEventsFlag.AllEvents, 20)
+        loop = QEventLoop()
+        QTimer.singleShot(round(seconds * 1000), loop.quit)
+        loop.exec()
 
     def say(self, prompt: str) -> None:
         self.window.send_prompt(prompt)
