@@ -99,9 +99,11 @@ def parser() -> argparse.ArgumentParser:
         "train an EAGLE-3 head for a target on the target's own replies",
         "Every stage resumes where it was killed.",
     )
-    from engine.training.cli import add_arguments as train_arguments
+    import importlib.util
+    if importlib.util.find_spec("engine.training.cli"):
+        from engine.training.cli import add_arguments as train_arguments
 
-    train_arguments(train)
+        train_arguments(train)
 
     inspect = add("inspect", _inspect, "say what a model or head folder holds and what fits what")
     inspect.add_argument("path", help="a model folder, a head folder, a .gguf file, or “demo”")

@@ -157,6 +157,8 @@ class Session:
         outcome = verify(tree, choose)
         kept: list[int] = []
         finish: FinishReason | None = None
+        # The last token takes no slot: it is the root of a step that may not come.
+        full = self.cache.length + 1 + len(outcome.path) >= self.context
         for token in (*(tree.tokens[node] for node in outcome.path), outcome.bonus):
             kept.append(token)
             finish = deliver(token, count + len(kept))
@@ -165,6 +167,8 @@ class Session:
                 break
         self._compact(outcome.path[: len(kept)], features)
         self.tokens.extend(kept)
+        if full and finish is None:
+            finish = FinishReason.CONTEXT
         accepted = perf_counter()
         return StepRecord(
             emitted=tuple(kept),

@@ -17,6 +17,7 @@ from engine.errors import EngineError, HeadError, ModelError, ResourceError
 from engine.generation import Session
 from engine.heads.checkpoint import check_fits, read_eagle3
 from engine.heads.eagle3_inference import Eagle3Inference, dense_linear, int8_linear
+from engine.models.building import ConversionCancelled
 from engine.models.config import DecoderConfig
 from engine.models.decoder import Decoder
 from engine.models.demo import demo_folder, demo_licence
@@ -76,7 +77,10 @@ def load_model(
     :class:`LoadCancelled` when ``cancelled`` turned true.
     """
     is_demo = command.model == DEMO
-    folder = demo_folder(progress, cancelled) if is_demo else Path(command.model).expanduser()
+    try:
+        folder = demo_folder(progress, cancelled) if is_demo else Path(command.model).expanduser()
+    except ConversionCancelled:
+        raise LoadCancelled from None
     if not folder.is_dir():
         raise ModelError(f"There is no model folder {folder}.", "Choose a folder that holds a model.")
 

@@ -86,22 +86,3 @@ class RowwiseInt8Linear:
 
     def memory_bytes(self) -> int:
         return self.out_features * (self.in_features + 4)
-
-
-def quantise_rows(weight: Tensor, levels: int = BODY_WEIGHT_LEVELS) -> tuple[Tensor, Tensor]:
-    """Round ``weight`` [out, in] to ``levels`` steps either side of zero.
-
-    Returns (int8 [out, in], scale [out]). The scale of a row is the one, of a few
-    fractions of its peak, that leaves the least squared error.
-    """
-    peak = weight.abs().amax(1, keepdim=True).clamp_min(1e-12)
-    best_scale = peak / levels
-    best_error = torch.full_like(peak, float("inf"))
-    for fraction in (1.0, 0.95, 0.9, 0.85, 0.8):
-        scale = peak * (fraction / levels)
-        error = (weight - (weight / scale).round_().clamp_(-levels, levels) * scale).square_().sum(1, True)
-        better = error < best_error
-        best_error = torch.where(better, error, best_error)
-        best_scale = torch.where(better, scale, best_scale)
-    quantised = (weight / best_scale).round_().clamp_(-levels, levels).to(torch.int8)
-    return quantised, best_scale.squeeze(1)

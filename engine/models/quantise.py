@@ -8,6 +8,9 @@ by it. The division costs nothing at run time: it goes into whatever produced th
 channel: the preceding norm's factors, the rows of ``v_proj`` before ``o_proj``, the
 rows of ``up_proj`` before ``down_proj``.
 
+The exponent a is tried out for each linear on a sample of its own inputs, and the weights
+are then rounded with that sample in view (:mod:`engine.models.rounding`).
+
 The result is one flat dictionary of tensors, saved beside the model and loaded in a
 second or two.
 """
@@ -29,45 +32,40 @@ from engine.models.linear import (
     HEAD_WEIGHT_LEVELS,
     DenseLinear,
     RowwiseInt8Linear,
-    quantise_rows,
 )
-from engine.models.output_head import DenseHead, Int8Head
+from engine.models.output_head import DenseHead, Int8Head, unit_rows
+from engine.models.rounding import quantise_rows, round_with_inputs
 
-FORMAT = "eyrie-rowwise-int8-1"
+FORMAT = "eyrie-rowwise-int8-2"
 VALUE_HEADROOM = 2.0
 """Values beyond this multiple of the calibration's largest are clamped to the grid."""
 
 
-@dataclass(frozen=True, slots=True)
-class Smoothing:
-    """The exponent a for each linear's input; 0 moves nothing, 1 moves everything."""
-
-    qkv: float = 0.5
-    gate_up: float = 0.5
-    down: float = 0.5
-    head: float = 0.5
+EXPONENTS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+"""Smoothing exponents that are tried; 0 moves nothing into the weights."""
+HEAD_EXPONENT = 0.5
+_TRIAL_ROWS = 256
 
 
 @dataclass(slots=True)
 class _Recorder:
-    """A dense linear that remembers the largest magnitude of each input channel."""
+    """A dense linear that remembers its inputs and the largest magnitude of each output."""
 
     linear: DenseLinear
-    input_peak: Tensor = field(init=False)
+    inputs: list[Tensor] = field(default_factory=list)
     output_peak: Tensor = field(init=False)
     out_features: int = field(init=False)
     in_features: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.out_features, self.in_features = self.linear.out_features, self.linear.in_features
-        self.input_peak = torch.zeros(self.in_features)
         self.output_peak = torch.zeros(self.out_features)
 
     def __call__(self, x: Tensor, row_scale: Tensor | None = None) -> Tensor:
         if row_scale is not None:
             x = x * row_scale
         out = self.linear(x)
-        self.input_peak = torch.maximum(self.input_peak, x.abs().amax(0))
+        self.inputs.append(x)
         self.output_peak = torch.maximum(self.output_peak, out.abs().amax(0))
         return out
 
@@ -80,7 +78,6 @@ def quantise(
     weights: DecoderWeights,
     calibration: Tensor,
     *,
-    smoothing: Smoothing | None = None,
     progress: Callable[[float], None] = lambda _fraction: None,
 ) -> dict[str, Tensor]:
     """Int8 tensors of a float decoder's ``weights``.
@@ -88,16 +85,15 @@ def quantise(
     ``calibration`` [tokens] is ordinary text: a pass over it tells the activations'
     peaks. ``progress`` gets fractions from 0 to 1 and may raise to cancel.
     """
-    smoothing = smoothing or Smoothing()
     recorded = _record(config, weights, calibration, lambda part: progress(0.4 * part))
     out: dict[str, Tensor] = {}
     for index, layer in enumerate(recorded.layers):
-        _quantise_layer(out, f"layers.{index}.", config, layer, smoothing)
+        _quantise_layer(out, f"layers.{index}.", config, layer)
         progress(0.4 + 0.3 * (index + 1) / config.num_layers)
     head = weights.head
     assert isinstance(head, DenseHead)
     table = head.weight.float()
-    factors = _factors(recorded.final_peak, table, smoothing.head)
+    factors = _factors(recorded.final_peak, table.abs().amax(0), HEAD_EXPONENT)
     out["final_norm"] = weights.final_norm / factors
     out["head.weight"], out["head.scale"] = quantise_rows(table * factors, HEAD_WEIGHT_LEVELS)
     progress(1.0)
@@ -165,33 +161,50 @@ def _record(
     return _Recorded(tuple(layers), final_peak)
 
 
-def _factors(peak: Tensor, weight: Tensor, exponent: float) -> Tensor:
-    """SmoothQuant's s [in], scaled to a geometric mean of 1."""
+def _factors(peak: Tensor, columns: Tensor, exponent: float) -> Tensor:
+    """SmoothQuant's s [in] from the peaks of activations and of weight columns, scaled to
+    a geometric mean of 1."""
     activation = peak.clamp_min(peak.max() * 1e-5)
-    columns = weight.abs().amax(0)
     columns = columns.clamp_min(columns.max() * 1e-5)
     factors = activation**exponent / columns ** (1.0 - exponent)
     return factors / factors.log().mean().exp()
 
 
-def _quantise_layer(
-    out: dict[str, Tensor], prefix: str, config: DecoderConfig, layer: LayerWeights, smoothing: Smoothing
-) -> None:
-    heads, kv_heads, width = config.num_heads, config.num_kv_heads, config.head_dim
-    recorders = {name: getattr(layer, name) for name in ("qkv", "out", "gate_up", "down")}
-    matrices = {name: recorder.linear.weight.float() for name, recorder in recorders.items()}
-    peaks = {name: recorder.input_peak for name, recorder in recorders.items()}
+def _best_factors(inputs: Tensor, weight: Tensor) -> Tensor:
+    """The factors [in] under which int8 comes closest to ``inputs @ weight.T``."""
+    peak, columns = inputs.abs().amax(0), weight.abs().amax(0)
+    trial = inputs[:: max(1, len(inputs) // _TRIAL_ROWS)]
+    expected = trial @ weight.T
+    best, least = torch.ones_like(peak), float("inf")
+    for exponent in EXPONENTS:
+        factors = _factors(peak, columns, exponent) if exponent else torch.ones_like(peak)
+        integers, scale = quantise_rows(weight * factors, BODY_WEIGHT_LEVELS)
+        unit, largest = unit_rows(trial / factors)
+        rounded = (unit * 127).round_() * (largest / 127)
+        error = float((rounded @ (integers.float() * scale[:, None]).T - expected).square().mean())
+        if error < least:
+            best, least = factors, error
+    return best
 
-    factors = _factors(peaks["qkv"], matrices["qkv"], smoothing.qkv)
+
+def _quantise_layer(out: dict[str, Tensor], prefix: str, config: DecoderConfig, layer: LayerWeights) -> None:
+    heads, kv_heads, width = config.num_heads, config.num_kv_heads, config.head_dim
+    recorders: dict[str, _Recorder] = {name: getattr(layer, name) for name in ("qkv", "out", "gate_up", "down")}
+    matrices = {name: recorder.linear.weight.float() for name, recorder in recorders.items()}
+    inputs = {name: torch.cat(recorder.inputs) for name, recorder in recorders.items()}
+
+    factors = _best_factors(inputs["qkv"], matrices["qkv"])
     out[prefix + "attention_norm"] = layer.attention_norm / factors
+    inputs["qkv"] = inputs["qkv"] / factors
     qkv = matrices["qkv"] * factors
 
     # Values: one step of the integer grid per channel, undone in the columns of o_proj.
     value_peak = recorders["qkv"].output_peak[(heads + kv_heads) * width :].clamp_min(1e-6)
     step = value_peak * (VALUE_HEADROOM / VALUE_LEVELS)
     qkv[(heads + kv_heads) * width :] /= step[:, None]
-    columns = step.view(kv_heads, 1, width).expand(kv_heads, heads // kv_heads, width)
-    matrices["out"] = matrices["out"] * columns.reshape(-1)
+    columns = step.view(kv_heads, 1, width).expand(kv_heads, heads // kv_heads, width).reshape(-1)
+    inputs["out"] = inputs["out"] / columns
+    matrices["out"] = matrices["out"] * columns
 
     # Queries and keys: a norm bounds their length, the grid is set so that the bound fits.
     length = math.sqrt(width) * layer.qk_norm.abs().amax(1, keepdim=True)
@@ -202,17 +215,19 @@ def _quantise_layer(
     )
     out[prefix + "score_scale"] = torch.tensor(layer.score_scale / float(query_grid * key_grid))
 
-    factors = _factors(peaks["gate_up"], matrices["gate_up"], smoothing.gate_up)
+    factors = _best_factors(inputs["gate_up"], matrices["gate_up"])
     out[prefix + "mlp_norm"] = layer.mlp_norm / factors
+    inputs["gate_up"] = inputs["gate_up"] / factors
     gate_up = matrices["gate_up"] * factors
-    factors = _factors(peaks["down"], matrices["down"], smoothing.down)
+    factors = _best_factors(inputs["down"], matrices["down"])
     gate_up[config.intermediate_size :] /= factors[:, None]
+    inputs["down"] = inputs["down"] / factors
     matrices["down"] = matrices["down"] * factors
 
     matrices["qkv"], matrices["gate_up"] = qkv, gate_up
     for name, matrix in matrices.items():
-        out[f"{prefix}{name}.weight"], out[f"{prefix}{name}.scale"] = quantise_rows(
-            matrix, BODY_WEIGHT_LEVELS
-        )
+        weight, scale = round_with_inputs(matrix, inputs[name], BODY_WEIGHT_LEVELS)
+        out[f"{prefix}{name}.weight"], out[f"{prefix}{name}.scale"] = weight, scale
+        recorders[name].inputs.clear()
     for name in ("post_attention_norm", "post_mlp_norm"):
         out[prefix + name] = getattr(layer, name).clone()

@@ -14,7 +14,7 @@ from engine.models.loading import TensorSource
 from engine.models.weights import float_weights
 from engine.tree import DraftTree
 
-from . import tiny
+from tests.engine import tiny
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one-kv-head", "two-kv-heads"])

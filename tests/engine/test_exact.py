@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
 from engine.models.attention import exact_attention
 from engine.models.decoder import Decoder, rms_factor
-from engine.models.linear import RowwiseInt8Linear, quantise_rows
+from engine.models.linear import BODY_WEIGHT_LEVELS, RowwiseInt8Linear
 from engine.models.output_head import Int8Head
+from engine.models.rounding import quantise_rows, round_with_inputs
 from engine.tree import DraftTree
-
-from . import tiny
+from tests.engine import tiny
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +21,7 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
 
 def test_int8_rows_do_not_depend_on_their_neighbours() -> None:
     torch.manual_seed(0)
-    linear = RowwiseInt8Linear(*quantise_rows(torch.randn(640, 320)))
+    linear = RowwiseInt8Linear(*quantise_rows(torch.randn(640, 320), BODY_WEIGHT_LEVELS))
     x = torch.randn(33, 320) * torch.logspace(-2, 2, 33)[:, None]
     together = linear(x)
     for row in range(33):
@@ -33,14 +31,28 @@ def test_int8_rows_do_not_depend_on_their_neighbours() -> None:
 def test_int8_is_close_to_float() -> None:
     torch.manual_seed(0)
     weight, x = torch.randn(200, 320), torch.randn(20, 320)
-    linear = RowwiseInt8Linear(*quantise_rows(weight))
+    linear = RowwiseInt8Linear(*quantise_rows(weight, BODY_WEIGHT_LEVELS))
     expected = x @ weight.T
     assert (linear(x) - expected).pow(2).mean() < 1e-3 * expected.pow(2).mean()
 
 
+def test_rounding_with_inputs_keeps_the_product_better() -> None:
+    torch.manual_seed(0)
+    mix = torch.randn(64, 64) * torch.logspace(0, -2, 64)  # correlated inputs
+    weight, inputs = torch.randn(48, 64), torch.randn(400, 64) @ mix
+    expected = inputs @ weight.T
+
+    def error(pair: tuple[torch.Tensor, torch.Tensor]) -> float:
+        integers, scale = pair
+        assert integers.dtype == torch.int8 and int(integers.abs().max()) <= 7
+        return float((inputs @ (integers.float() * scale[:, None]).T - expected).square().mean())
+
+    assert error(round_with_inputs(weight, inputs, 7)) < 0.5 * error(quantise_rows(weight, 7))
+
+
 def test_pairs_of_products_do_not_saturate() -> None:
     """Worst case on AVX2: every product at its limit, in 16-bit pairs."""
-    linear = RowwiseInt8Linear(*quantise_rows(torch.ones(16, 64)))
+    linear = RowwiseInt8Linear(*quantise_rows(torch.ones(16, 64), BODY_WEIGHT_LEVELS))
     assert torch.allclose(linear(torch.ones(1, 64)), torch.full((1, 16), 64.0), rtol=1e-3)
 
 
