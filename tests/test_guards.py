@@ -54,3 +54,20 @@ def test_data_goes_to_a_folder_of_the_test(data_dir: Path, tmp_path: Path) -> No
     assert data_dir == tmp_path / "data"
     assert os.environ["EYRIE_DATA_DIR"] == str(data_dir)
     assert not data_dir.exists()
+
+
+@pytest.mark.demo
+@pytest.mark.slow
+def test_demo_model_is_converted_once_for_all_tests(demo_model: Path, data_dir: Path) -> None:
+    from engine.models.demo import demo_folder
+
+    assert demo_folder().resolve() == demo_model.resolve()
+    assert demo_folder().is_relative_to(data_dir)
+    assert (demo_model / "model.safetensors").stat().st_size > 10**8
+
+
+def test_only_demo_tests_see_the_shared_models(data_dir: Path) -> None:
+    from engine.paths import cache_folder
+
+    assert cache_folder() == data_dir / "cache"
+    assert not (cache_folder() / "models").exists()
