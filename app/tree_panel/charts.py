@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
@@ -140,6 +141,8 @@ class Timeline(Chart):
         super().__init__("Tokens per step", 84, parent)
         self._history: ReplyHistory | None = None
         self._position = -1
+        self.paint_seconds = 0.0
+        """What the last painting cost."""
         self.setCursor(Qt.CursorShape.PointingHandCursor)
 
     def show_history(self, history: ReplyHistory | None, position: int) -> None:
@@ -204,14 +207,18 @@ class Timeline(Chart):
         return super().event(event)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
+        begun = time.perf_counter()
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        history = self._history
-        if history is None or not len(history):
+        if self._history is None or not len(self._history):
             self._paint_title(painter)
             self._paint_nothing(painter, "The course of a reply appears here.")
-            painter.end()
-            return
+        else:
+            self._paint_course(painter, self._history)
+        painter.end()
+        self.paint_seconds = time.perf_counter() - begun
+
+    def _paint_course(self, painter: QPainter, history: ReplyHistory) -> None:
         colours = theme.tokens(self)
         plot = self._plot().adjusted(0, 2, 0, -1)
         slot, group = self._slot()
@@ -263,4 +270,3 @@ class Timeline(Chart):
                     [QPointF(x - 4, plot.top() - 5), QPointF(x + 4, plot.top() - 5), QPointF(x, plot.top() + 1)]
                 )
             )
-        painter.end()

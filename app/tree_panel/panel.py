@@ -22,6 +22,8 @@ from engine.protocol import Finished, Mode, Step
 FRAME_MS = 17
 """Shortest time between two frames: just under 60 a second."""
 SLOWEST_FRAME_MS = 136
+TABLE_FRAME_MS = 250
+"""The same while the table is shown: rows that change faster can be neither read nor read out."""
 FRAME_BUDGET = 0.008
 """Seconds. A frame that takes longer doubles the time to the next."""
 REPLIES_KEPT = 6
@@ -230,13 +232,14 @@ class TreePanel(PanelFace):
             self._frame()
         elif not self._timer.isActive():
             since = (time.perf_counter() - self._last_frame) * 1000
-            self._timer.start(max(0, round(self._interval - since)))
+            least = TABLE_FRAME_MS if self.stack.currentWidget() is self.table else 0
+            self._timer.start(max(0, round(max(self._interval, least) - since)))
 
     @Slot()
     def _frame(self) -> None:
-        """Draw the newest state, if anybody can see it."""
+        """Draw the newest state."""
         history = self._shown
-        if not self._dirty or not self._awake() or history is None or not len(history):
+        if not self._dirty or history is None or not len(history):
             return
         begun = time.perf_counter()
         self._dirty = False
@@ -254,7 +257,9 @@ class TreePanel(PanelFace):
         if not self._live or self._ended:
             self._describe()
         self._last_frame = time.perf_counter()
-        if self._last_frame - begun > FRAME_BUDGET:
+        # Painting comes later, so the last one stands for it. What is spent here the engine may miss.
+        cost = self._last_frame - begun + self.view.paint_seconds + self.timeline.paint_seconds
+        if cost > FRAME_BUDGET:
             self._interval = min(self._interval * 2, SLOWEST_FRAME_MS)
         elif self._interval > FRAME_MS:
             self._interval = max(self._interval // 2, FRAME_MS)

@@ -6,6 +6,8 @@ and zooming cost no layout.
 
 from __future__ import annotations
 
+import time
+
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import (
     QFocusEvent,
@@ -23,7 +25,7 @@ from app.tree_panel import marks
 from app.tree_panel.description import details, summary
 from app.tree_panel.layout import Box, Item, Kind, Metrics, TreeLayout, arrange, items_of
 from app.tree_panel.token_text import percent
-from app.tree_panel.written import Writer
+from app.tree_panel.written import Writer, Written
 from app.tree_panel.zoom_area import ZoomArea
 from engine.protocol import Step
 
@@ -51,6 +53,9 @@ class TreeView(ZoomArea):
         self._note = ""
         self._hovered: int | None = None
         self._by_keyboard = False
+        self._written: list[tuple[Written, str]] = []
+        self.paint_seconds = 0.0
+        """What the last painting cost."""
         self._writer = Writer()
         self.setMinimumHeight(150)
         self.setAccessibleName("Draft tree")
@@ -108,18 +113,20 @@ class TreeView(ZoomArea):
         assert self._step is not None
         items = items_of(self._step)
         self._writer.use(self.font(), self.palette(), theme.tokens(self))
+        self._written = [
+            (self._writer.token(item.text, item.kind, _TOKEN_WIDTH), _chance(item)) for item in items
+        ]
         height = round(QFontMetricsF(self.font()).height() + 8)
         metrics = Metrics(height=height, gap_x=26, gap_y=6, margin=12)
-        self._tree = arrange(items, [self._width(item) for item in items], metrics)
+        widths = [self._width(item.kind, *written) for item, written in zip(items, self._written, strict=True)]
+        self._tree = arrange(items, widths, metrics)
         self.set_content_size(self._tree.width, self._tree.height)
 
-    def _width(self, item: Item) -> float:
-        width = 2 * _PAD + marks.ICON + _ICON_GAP
-        width += self._writer.token(item.text, item.kind, _TOKEN_WIDTH).width
-        chance = _chance(item)
+    def _width(self, kind: Kind, token: Written, chance: str) -> float:
+        width = 2 * _PAD + marks.ICON + _ICON_GAP + token.width
         if chance:
             width += _CHANCE_GAP + self._writer.small_width(chance)
-        return width + (6 if item.kind is Kind.BONUS else 0)
+        return width + (6 if kind is Kind.BONUS else 0)
 
     def item_rect(self, number: int) -> QRectF:
         """Where an item is in the viewport."""
@@ -176,6 +183,7 @@ class TreeView(ZoomArea):
     # ------------------------------------------------------------------ painting
 
     def paintEvent(self, event: QPaintEvent) -> None:
+        begun = time.perf_counter()
         painter = QPainter(self.viewport())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.fillRect(self.viewport().rect(), self.palette().base())
@@ -198,6 +206,7 @@ class TreeView(ZoomArea):
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRect(QRectF(self.viewport().rect()).adjusted(0.5, 0.5, -0.5, -0.5))
         painter.end()
+        self.paint_seconds = time.perf_counter() - begun
 
     def _paint_tree(self, painter: QPainter, exposed: QRectF) -> None:
         colours = theme.tokens(self)
@@ -212,21 +221,26 @@ class TreeView(ZoomArea):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for number in order:
             item = tree.items[number]
-            if item.parent >= 0:
-                pen = marks.edge_pen(item.kind, item.draft_probability, colours)
-                if number in lit:
-                    pen.setColor(self.palette().text().color())
-                painter.setPen(pen)
-                bend = ends[tree.items[item.parent].depth]
-                painter.drawPath(_edge(tree.boxes[item.parent], bend, tree.boxes[number]))
+            if item.parent < 0:
+                continue
+            bend = ends[tree.items[item.parent].depth]
+            edge = _edge(tree.boxes[item.parent], bend, tree.boxes[number])
+            if not edge.controlPointRect().adjusted(-3, -3, 3, 3).intersects(exposed):
+                continue
+            pen = marks.edge_pen(item.kind, item.draft_probability, colours)
+            if number in lit:
+                pen.setColor(self.palette().text().color())
+            painter.setPen(pen)
+            painter.drawPath(edge)
         for number in order:
             rect = _rect(tree.boxes[number])
             if rect.intersects(exposed):
-                self._paint_item(painter, tree.items[number], rect, colours, number in lit)
+                self._paint_item(painter, number, rect, colours, number in lit)
 
     def _paint_item(
-        self, painter: QPainter, item: Item, rect: QRectF, colours: theme.Tokens, lit: bool
+        self, painter: QPainter, number: int, rect: QRectF, colours: theme.Tokens, lit: bool
     ) -> None:
+        item = self._tree.items[number]
         if lit:
             painter.setPen(QPen(self.palette().text().color(), 1.2))
             painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -235,9 +249,8 @@ class TreeView(ZoomArea):
         x = rect.left() + _PAD
         marks.draw_icon(painter, item.kind, QPointF(x + marks.ICON / 2, rect.center().y()), colours)
         x += marks.ICON + _ICON_GAP
-        token = self._writer.token(item.text, item.kind, _TOKEN_WIDTH)
+        token, chance = self._written[number]
         token.layout.draw(painter, QPointF(x, rect.center().y() - token.height / 2))
-        chance = _chance(item)
         if chance:
             painter.setFont(self._writer.small_font)
             painter.setPen(colours.muted)

@@ -174,7 +174,7 @@ def test_a_slower_eagle_is_said_to_be_slower(dialog, client, seconds: float, wor
 
 
 def test_the_first_difference_is_marked_in_both_texts(dialog, client) -> None:
-    texts = ["🦅", " <b>bold</b>", "\r\n", " cat", " sat"]
+    texts = ["🦅🦅", " <b>bold</b>", "\r\n", " cat", " sat"]
     eagle = plain_steps(texts)
     plain = unrolled(eagle, {3: (777, " <i>dog</i>")})
     dialog.start(MESSAGES, SETTINGS)
@@ -187,9 +187,9 @@ def test_the_first_difference_is_marked_in_both_texts(dialog, client) -> None:
     assert dialog.panes[Which.EAGLE].marked_text == " cat"
     assert dialog.panes[Which.PLAIN].marked_text == " <i>dog</i>"
     # The mark is a layer: the text itself is as it came.
-    assert text_of(dialog, Which.PLAIN) == "🦅 <b>bold</b>\n <i>dog</i> sat"
+    assert text_of(dialog, Which.PLAIN) == "🦅🦅 <b>bold</b>\n <i>dog</i> sat"
     cursor = QTextCursor(dialog.panes[Which.PLAIN].view.document())
-    cursor.setPosition(15)
+    cursor.setPosition(20)
     assert cursor.charFormat().background().style() is Qt.BrushStyle.NoBrush
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
@@ -42,6 +44,21 @@ def test_the_table_says_what_the_tree_shows(panel, qtbot) -> None:
     assert spoken == f"Token: {texts[1]}"
     panel.tree_button.click()
     assert panel.stack.currentWidget() is panel.view
+
+
+def test_a_live_table_changes_slowly_enough_to_be_read(panel, qtbot) -> None:
+    play(panel, steps(3))
+    qtbot.waitUntil(shows(panel, 2))
+    panel.table_button.click()
+    resets = []
+    panel.table.step_model.modelReset.connect(lambda: resets.append(1))
+    began = time.perf_counter()
+    for index in range(3, 40):
+        panel.add_step(step(index))
+        qtbot.wait(15)
+    qtbot.waitUntil(shows(panel, 39))
+    assert 1 <= len(resets) <= (time.perf_counter() - began) * 4 + 2
+    assert len(panel.table.step_model.rows) == 9  # and the newest step arrives
 
 
 def test_the_table_is_copied_as_text(panel, qtbot) -> None:

@@ -95,6 +95,7 @@ def test_a_hidden_panel_costs_nothing_and_catches_up(panel, frames, paints, qtbo
     paints.clear()
     for one in steps(50):
         panel.add_step(one)
+        assert not panel._timer.isActive()  # nothing even waits
     qtbot.wait(80)
     assert frames == [] and paints == []
     assert len(panel.history) == 50
