@@ -21,6 +21,7 @@ from engine.models.building import ConversionCancelled
 from engine.models.config import DecoderConfig
 from engine.models.decoder import Decoder
 from engine.models.demo import demo_folder, demo_licence
+from engine.models.linear import body_weight_levels
 from engine.models.loading import TensorSource
 from engine.models.quantise import FORMAT, int8_weights, quantise
 from engine.models.weights import EMBEDDING, Tensors, float_weights
@@ -163,7 +164,7 @@ def _int8_tensors(
             path.unlink(missing_ok=True)  # half-written or damaged: it is made again below
     report("Quantising the weights (once)", 0.0)
     text = CALIBRATION.read_text(encoding="utf-8")
-    calibration = torch.tensor(tokenizer.encode(text, add_bos=True))
+    calibration = torch.tensor(tokenizer.encode(text, add_bos=True)[: config.max_positions])
     with torch.inference_mode():
         tensors = quantise(
             config,
@@ -186,7 +187,7 @@ def _int8_tensors(
 
 def _fingerprint(folder: Path) -> str:
     """Names the weights by their files' sizes and times, the format and the calibration text."""
-    digest = hashlib.sha256(FORMAT.encode())
+    digest = hashlib.sha256(f"{FORMAT}|{body_weight_levels()}".encode())
     digest.update(CALIBRATION.read_bytes())
     for path in sorted(folder.glob("*.safetensors")):
         status = path.stat()

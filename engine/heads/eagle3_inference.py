@@ -18,13 +18,13 @@ from engine.heads.checkpoint import Eagle3Checkpoint
 from engine.models.attention import float_attention
 from engine.models.cache import KVCache
 from engine.models.decoder import interleave, rms_factor
-from engine.models.linear import BODY_WEIGHT_LEVELS, DenseLinear, Linear, RowwiseInt8Linear
+from engine.models.linear import DenseLinear, Linear, RowwiseInt8Linear, body_weight_levels
 from engine.models.rounding import quantise_rows
 
 
 def int8_linear(weight: Tensor) -> Linear:
     """Row-wise int8, for CPUs."""
-    return RowwiseInt8Linear(*quantise_rows(weight, BODY_WEIGHT_LEVELS))
+    return RowwiseInt8Linear(*quantise_rows(weight, body_weight_levels()))
 
 
 def dense_linear(weight: Tensor) -> Linear:

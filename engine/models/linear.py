@@ -8,6 +8,7 @@ operations are what a step on a CPU is made of.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Protocol
 
@@ -17,9 +18,11 @@ from torch.nn import functional
 
 _ACTIVATION_LEVELS = 127
 """8-bit activations, symmetric around the zero point 128."""
-BODY_WEIGHT_LEVELS = 63
-"""7-bit weights: on AVX2, fbgemm adds pairs of u8·s8 products in 16 bits and saturates
+SAFE_WEIGHT_LEVELS = 63
+"""7-bit weights: without VNNI, fbgemm adds pairs of u8·s8 products in 16 bits and saturates
 beyond 2 · 255 · 63."""
+FULL_WEIGHT_LEVELS = 127
+"""8-bit weights, where pairs are added in 32 bits."""
 HEAD_WEIGHT_LEVELS = 127
 """The output head stands 8-bit weights (its pairs rarely come near the limit)."""
 
@@ -58,9 +61,14 @@ class RowwiseInt8Linear:
     bit for bit: the ground on which tree decoding equals plain decoding on a CPU.
     """
 
-    def __init__(self, weight: Tensor, scale: Tensor) -> None:
-        """``weight`` [out, in] int8, ``scale`` [out] float32: W ≈ weight * scale[:, None]."""
+    def __init__(self, weight: Tensor, scale: Tensor, *, fine: bool = False) -> None:
+        """``weight`` [out, in] int8, ``scale`` [out] float32: W ≈ weight * scale[:, None].
+
+        ``fine`` runs every row twice, rounded and then what the rounding left over, which
+        makes 16-bit activations of 8-bit ones. A row more costs far less than a row.
+        """
         self.out_features, self.in_features = weight.shape
+        self._fine = fine
         with warnings.catch_warnings():
             # The op belongs to torch's older quantisation API, whose replacement has no
             # batch-invariant CPU kernel; this module is the only place that touches it.
@@ -77,7 +85,15 @@ class RowwiseInt8Linear:
 
     def __call__(self, x: Tensor, row_scale: Tensor | None = None) -> Tensor:
         peak = x.abs().amax(-1, True).clamp_min_(1e-30)
-        return self.unit_call(x / peak).mul_(peak if row_scale is None else peak * row_scale)
+        unit = x / peak
+        if self._fine:
+            steps = unit * _ACTIVATION_LEVELS
+            rest = steps.sub_(steps.round()).mul_(2.0)  # within -1 and 1
+            both = self.unit_call(torch.cat((unit, rest)))
+            out = both[: x.shape[0]] + both[x.shape[0] :].mul_(0.5 / _ACTIVATION_LEVELS)
+        else:
+            out = self.unit_call(unit)
+        return out.mul_(peak if row_scale is None else peak * row_scale)
 
     def unit_call(self, unit: Tensor) -> Tensor:
         """The product for rows whose largest magnitude is 1. [rows, in] → [rows, out]"""
@@ -86,3 +102,11 @@ class RowwiseInt8Linear:
 
     def memory_bytes(self) -> int:
         return self.out_features * (self.in_features + 4)
+
+
+@functools.cache
+def body_weight_levels() -> int:
+    """The weight range that this processor adds up exactly, measured on the worst case."""
+    worst = RowwiseInt8Linear(torch.full((16, 64), FULL_WEIGHT_LEVELS, dtype=torch.int8), torch.ones(16))
+    exact = bool((worst.unit_call(torch.ones(1, 64)) == FULL_WEIGHT_LEVELS * 64).all())
+    return FULL_WEIGHT_LEVELS if exact else SAFE_WEIGHT_LEVELS

@@ -8,8 +8,23 @@ by it. The division costs nothing at run time: it goes into whatever produced th
 channel: the preceding norm's factors, the rows of ``v_proj`` before ``o_proj``, the
 rows of ``up_proj`` before ``down_proj``.
 
-The exponent a is tried out for each linear on a sample of its own inputs, and the weights
-are then rounded with that sample in view (:mod:`engine.models.rounding`).
+Figures for the demo model, 700 tokens of news text, mean KL to float32 and top-1 agreement:
+
+==============================================  ======  ======
+7-bit weights, a = 0.5                          0.0238  93.0 %
+the same with a searched per layer              0.0236  92.7 %
+the same rounded by GPTQ on 1,430 tokens        0.0268  91.4 %
+… ``down`` with 16-bit activations              0.0152  94.4 %
+… all of them so                                0.0131  94.7 %
+8-bit weights (where nothing saturates)         0.0154  94.0 %
+… ``down`` with 16-bit activations              0.0073  95.6 %
+… ``gate_up`` and ``down`` so                   0.0060  96.1 %
+… all of them so                                0.0046  96.4 %
+the output head alone                           0.0014  97.9 %
+==============================================  ======  ======
+
+So ``down_proj``, whose input is a product of two activations, gets 16-bit activations; the
+weights get 8 bits where the processor adds them up exactly and 7 elsewhere.
 
 The result is one flat dictionary of tensors, saved beside the model and loaded in a
 second or two.
@@ -28,44 +43,45 @@ from engine.models.attention import QUERY_KEY_LENGTH, VALUE_LEVELS
 from engine.models.config import DecoderConfig
 from engine.models.decoder import Decoder, DecoderWeights, LayerWeights
 from engine.models.linear import (
-    BODY_WEIGHT_LEVELS,
     HEAD_WEIGHT_LEVELS,
     DenseLinear,
     RowwiseInt8Linear,
+    body_weight_levels,
 )
-from engine.models.output_head import DenseHead, Int8Head, unit_rows
-from engine.models.rounding import quantise_rows, round_with_inputs
+from engine.models.output_head import DenseHead, Int8Head
+from engine.models.rounding import quantise_rows
 
-FORMAT = "eyrie-rowwise-int8-2"
+FORMAT = "eyrie-rowwise-int8-3"
 VALUE_HEADROOM = 2.0
 """Values beyond this multiple of the calibration's largest are clamped to the grid."""
 
 
-EXPONENTS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-"""Smoothing exponents that are tried; 0 moves nothing into the weights."""
-HEAD_EXPONENT = 0.5
-_TRIAL_ROWS = 256
+EXPONENT = 0.5
+"""SmoothQuant's a."""
+FINE = frozenset({"down"})
+"""Linears whose activations get 16 bits."""
 
 
 @dataclass(slots=True)
 class _Recorder:
-    """A dense linear that remembers its inputs and the largest magnitude of each output."""
+    """A dense linear that remembers the largest magnitude of each input and output channel."""
 
     linear: DenseLinear
-    inputs: list[Tensor] = field(default_factory=list)
+    input_peak: Tensor = field(init=False)
     output_peak: Tensor = field(init=False)
     out_features: int = field(init=False)
     in_features: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.out_features, self.in_features = self.linear.out_features, self.linear.in_features
+        self.input_peak = torch.zeros(self.in_features)
         self.output_peak = torch.zeros(self.out_features)
 
     def __call__(self, x: Tensor, row_scale: Tensor | None = None) -> Tensor:
         if row_scale is not None:
             x = x * row_scale
         out = self.linear(x)
-        self.inputs.append(x)
+        self.input_peak = torch.maximum(self.input_peak, x.abs().amax(0))
         self.output_peak = torch.maximum(self.output_peak, out.abs().amax(0))
         return out
 
@@ -93,7 +109,7 @@ def quantise(
     head = weights.head
     assert isinstance(head, DenseHead)
     table = head.weight.float()
-    factors = _factors(recorded.final_peak, table.abs().amax(0), HEAD_EXPONENT)
+    factors = _factors(recorded.final_peak, table)
     out["final_norm"] = weights.final_norm / factors
     out["head.weight"], out["head.scale"] = quantise_rows(table * factors, HEAD_WEIGHT_LEVELS)
     progress(1.0)
@@ -104,7 +120,8 @@ def int8_weights(config: DecoderConfig, tensors: Mapping[str, Tensor], embedding
     """Assemble what :func:`quantise` made; ``embedding`` [vocab, hidden] of any float type."""
 
     def linear(name: str) -> RowwiseInt8Linear:
-        return RowwiseInt8Linear(tensors[name + ".weight"], tensors[name + ".scale"])
+        fine = name.rpartition(".")[2] in FINE
+        return RowwiseInt8Linear(tensors[name + ".weight"], tensors[name + ".scale"], fine=fine)
 
     layers = []
     for index in range(config.num_layers):
@@ -161,41 +178,23 @@ def _record(
     return _Recorded(tuple(layers), final_peak)
 
 
-def _factors(peak: Tensor, columns: Tensor, exponent: float) -> Tensor:
-    """SmoothQuant's s [in] from the peaks of activations and of weight columns, scaled to
-    a geometric mean of 1."""
+def _factors(peak: Tensor, weight: Tensor) -> Tensor:
+    """SmoothQuant's s [in] for activations of ``peak`` [in], scaled to a geometric mean of 1."""
     activation = peak.clamp_min(peak.max() * 1e-5)
+    columns = weight.abs().amax(0)
     columns = columns.clamp_min(columns.max() * 1e-5)
-    factors = activation**exponent / columns ** (1.0 - exponent)
+    factors = activation**EXPONENT / columns ** (1.0 - EXPONENT)
     return factors / factors.log().mean().exp()
-
-
-def _best_factors(inputs: Tensor, weight: Tensor) -> Tensor:
-    """The factors [in] under which int8 comes closest to ``inputs @ weight.T``."""
-    peak, columns = inputs.abs().amax(0), weight.abs().amax(0)
-    trial = inputs[:: max(1, len(inputs) // _TRIAL_ROWS)]
-    expected = trial @ weight.T
-    best, least = torch.ones_like(peak), float("inf")
-    for exponent in EXPONENTS:
-        factors = _factors(peak, columns, exponent) if exponent else torch.ones_like(peak)
-        integers, scale = quantise_rows(weight * factors, BODY_WEIGHT_LEVELS)
-        unit, largest = unit_rows(trial / factors)
-        rounded = (unit * 127).round_() * (largest / 127)
-        error = float((rounded @ (integers.float() * scale[:, None]).T - expected).square().mean())
-        if error < least:
-            best, least = factors, error
-    return best
 
 
 def _quantise_layer(out: dict[str, Tensor], prefix: str, config: DecoderConfig, layer: LayerWeights) -> None:
     heads, kv_heads, width = config.num_heads, config.num_kv_heads, config.head_dim
     recorders: dict[str, _Recorder] = {name: getattr(layer, name) for name in ("qkv", "out", "gate_up", "down")}
     matrices = {name: recorder.linear.weight.float() for name, recorder in recorders.items()}
-    inputs = {name: torch.cat(recorder.inputs) for name, recorder in recorders.items()}
+    peaks = {name: recorder.input_peak for name, recorder in recorders.items()}
 
-    factors = _best_factors(inputs["qkv"], matrices["qkv"])
+    factors = _factors(peaks["qkv"], matrices["qkv"])
     out[prefix + "attention_norm"] = layer.attention_norm / factors
-    inputs["qkv"] = inputs["qkv"] / factors
     qkv = matrices["qkv"] * factors
 
     # Values: one step of the integer grid per channel, undone in the columns of o_proj.
@@ -203,7 +202,6 @@ def _quantise_layer(out: dict[str, Tensor], prefix: str, config: DecoderConfig, 
     step = value_peak * (VALUE_HEADROOM / VALUE_LEVELS)
     qkv[(heads + kv_heads) * width :] /= step[:, None]
     columns = step.view(kv_heads, 1, width).expand(kv_heads, heads // kv_heads, width).reshape(-1)
-    inputs["out"] = inputs["out"] / columns
     matrices["out"] = matrices["out"] * columns
 
     # Queries and keys: a norm bounds their length, the grid is set so that the bound fits.
@@ -215,19 +213,16 @@ def _quantise_layer(out: dict[str, Tensor], prefix: str, config: DecoderConfig, 
     )
     out[prefix + "score_scale"] = torch.tensor(layer.score_scale / float(query_grid * key_grid))
 
-    factors = _best_factors(inputs["gate_up"], matrices["gate_up"])
+    factors = _factors(peaks["gate_up"], matrices["gate_up"])
     out[prefix + "mlp_norm"] = layer.mlp_norm / factors
-    inputs["gate_up"] = inputs["gate_up"] / factors
     gate_up = matrices["gate_up"] * factors
-    factors = _best_factors(inputs["down"], matrices["down"])
+    factors = _factors(peaks["down"], matrices["down"])
     gate_up[config.intermediate_size :] /= factors[:, None]
-    inputs["down"] = inputs["down"] / factors
     matrices["down"] = matrices["down"] * factors
 
     matrices["qkv"], matrices["gate_up"] = qkv, gate_up
     for name, matrix in matrices.items():
-        weight, scale = round_with_inputs(matrix, inputs[name], BODY_WEIGHT_LEVELS)
+        weight, scale = quantise_rows(matrix, body_weight_levels())
         out[f"{prefix}{name}.weight"], out[f"{prefix}{name}.scale"] = weight, scale
-        recorders[name].inputs.clear()
     for name in ("post_attention_norm", "post_mlp_norm"):
         out[prefix + name] = getattr(layer, name).clone()

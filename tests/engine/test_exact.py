@@ -7,9 +7,9 @@ import torch
 
 from engine.models.attention import exact_attention
 from engine.models.decoder import Decoder, rms_factor
-from engine.models.linear import BODY_WEIGHT_LEVELS, RowwiseInt8Linear
+from engine.models.linear import RowwiseInt8Linear, body_weight_levels
 from engine.models.output_head import Int8Head
-from engine.models.rounding import quantise_rows, round_with_inputs
+from engine.models.rounding import quantise_rows
 from engine.tree import DraftTree
 from tests.engine import tiny
 
@@ -19,9 +19,10 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
     return tiny.int8_decoder(tiny.save(tiny.reference(), tmp_path_factory.mktemp("tiny")))
 
 
-def test_int8_rows_do_not_depend_on_their_neighbours() -> None:
+@pytest.mark.parametrize("fine", [False, True])
+def test_int8_rows_do_not_depend_on_their_neighbours(fine: bool) -> None:
     torch.manual_seed(0)
-    linear = RowwiseInt8Linear(*quantise_rows(torch.randn(640, 320), BODY_WEIGHT_LEVELS))
+    linear = RowwiseInt8Linear(*quantise_rows(torch.randn(640, 320), body_weight_levels()), fine=fine)
     x = torch.randn(33, 320) * torch.logspace(-2, 2, 33)[:, None]
     together = linear(x)
     for row in range(33):
@@ -31,28 +32,18 @@ def test_int8_rows_do_not_depend_on_their_neighbours() -> None:
 def test_int8_is_close_to_float() -> None:
     torch.manual_seed(0)
     weight, x = torch.randn(200, 320), torch.randn(20, 320)
-    linear = RowwiseInt8Linear(*quantise_rows(weight, BODY_WEIGHT_LEVELS))
+    integers, scale = quantise_rows(weight, body_weight_levels())
     expected = x @ weight.T
-    assert (linear(x) - expected).pow(2).mean() < 1e-3 * expected.pow(2).mean()
-
-
-def test_rounding_with_inputs_keeps_the_product_better() -> None:
-    torch.manual_seed(0)
-    mix = torch.randn(64, 64) * torch.logspace(0, -2, 64)  # correlated inputs
-    weight, inputs = torch.randn(48, 64), torch.randn(400, 64) @ mix
-    expected = inputs @ weight.T
-
-    def error(pair: tuple[torch.Tensor, torch.Tensor]) -> float:
-        integers, scale = pair
-        assert integers.dtype == torch.int8 and int(integers.abs().max()) <= 7
-        return float((inputs @ (integers.float() * scale[:, None]).T - expected).square().mean())
-
-    assert error(round_with_inputs(weight, inputs, 7)) < 0.5 * error(quantise_rows(weight, 7))
+    coarse = (RowwiseInt8Linear(integers, scale)(x) - expected).pow(2).mean()
+    assert coarse < 1e-3 * expected.pow(2).mean()
+    rounded = x @ (integers.float() * scale[:, None]).T  # rounded weights, exact activations
+    fine = (RowwiseInt8Linear(integers, scale, fine=True)(x) - rounded).pow(2).mean()
+    assert fine < 1e-8 * expected.pow(2).mean()
 
 
 def test_pairs_of_products_do_not_saturate() -> None:
     """Worst case on AVX2: every product at its limit, in 16-bit pairs."""
-    linear = RowwiseInt8Linear(*quantise_rows(torch.ones(16, 64), BODY_WEIGHT_LEVELS))
+    linear = RowwiseInt8Linear(*quantise_rows(torch.ones(16, 64), body_weight_levels()))
     assert torch.allclose(linear(torch.ones(1, 64)), torch.full((1, 16), 64.0), rtol=1e-3)
 
 

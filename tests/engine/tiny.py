@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,18 @@ from engine.models.weights import float_weights
 
 VOCABULARY = 96
 WINDOW = 16
+BYTES = 260
+"""Vocabulary of :func:`save_with_tokenizer`."""
 LIMITS = TreeLimits(nodes=8, depth=3, top_k=3)
 
 
-def reference(kv_heads: int = 1, seed: int = 0) -> Any:
+def reference(kv_heads: int = 1, seed: int = 0, vocabulary: int = VOCABULARY) -> Any:
     """transformers' own model, float32, with sharp enough logits to be decided."""
     from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
     torch.manual_seed(seed)
     config = Gemma3TextConfig(
-        vocab_size=VOCABULARY,
+        vocab_size=vocabulary,
         hidden_size=64,
         intermediate_size=96,
         num_hidden_layers=7,
@@ -40,7 +43,7 @@ def reference(kv_heads: int = 1, seed: int = 0) -> Any:
         head_dim=16,
         query_pre_attn_scalar=16,
         sliding_window=WINDOW,
-        max_position_embeddings=512,
+        max_position_embeddings=1024,
         attn_implementation="eager",
         bos_token_id=2,
         eos_token_id=1,
@@ -75,7 +78,28 @@ def int8_decoder(folder: Path) -> Decoder:
         return Decoder(config, int8_weights(config, quantise(config, weights, text), weights.embedding))
 
 
-def checkpoint(seed: int = 1, draft_vocabulary: int = 48) -> Eagle3Checkpoint:
+def save_with_tokenizer(folder: Path) -> Path:
+    """A whole model folder: 256 bytes and a few special tokens as vocabulary, and a chat template."""
+    from tokenizers import AddedToken, decoders, models, pre_tokenizers
+    from tokenizers import Tokenizer as Backend
+
+    save(reference(vocabulary=BYTES), folder)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {name: index for index, name in enumerate(["<pad>", "<eos>", "<bos>", "<unk>", *alphabet])}
+    backend = Backend(models.BPE(vocab=vocabulary, merges=[]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens([AddedToken(name, special=True) for name in ("<pad>", "<eos>", "<bos>", "<unk>")])
+    backend.save(str(folder / "tokenizer.json"))
+    template = "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
+    settings = {"bos_token": "<bos>", "eos_token": "<eos>", "chat_template": template}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    return folder
+
+
+def checkpoint(
+    seed: int = 1, draft_vocabulary: int = 48, vocabulary: int = VOCABULARY
+) -> Eagle3Checkpoint:
     torch.manual_seed(seed)
     config = Eagle3Config(
         hidden_size=64,
@@ -85,7 +109,7 @@ def checkpoint(seed: int = 1, draft_vocabulary: int = 48) -> Eagle3Checkpoint:
         num_key_value_heads=2,
         head_dim=16,
         draft_vocab_size=draft_vocabulary,
-        vocab_size=VOCABULARY,
+        vocab_size=vocabulary,
         taps=(2, 4, 6),
     )
     head = Eagle3Head(config)
@@ -95,7 +119,7 @@ def checkpoint(seed: int = 1, draft_vocabulary: int = 48) -> Eagle3Checkpoint:
                 parameter.normal_(1, 0.2)
             else:
                 parameter.normal_(0, 0.15)
-    ids = torch.randperm(VOCABULARY)[:draft_vocabulary].sort().values
+    ids = torch.randperm(vocabulary)[:draft_vocabulary].sort().values
     return head.to_checkpoint(ids, torch.float32)
 
 

@@ -1,0 +1,283 @@
+"""The worker over a pair of queues: what the application sees, in order, also when things fail."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from engine.heads.checkpoint import write_eagle3
+from engine.protocol import (
+    Command,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    Generate,
+    GenerationSettings,
+    Load,
+    Loaded,
+    Loading,
+    Message,
+    Mode,
+    Origin,
+    Ready,
+    Role,
+    SetEagle,
+    Shutdown,
+    Started,
+    Step,
+    Stop,
+    TreeSettings,
+    Unload,
+    Unloaded,
+    Verdict,
+)
+from engine.worker import Worker
+from tests.engine import tiny
+
+
+@dataclass
+class Queues:
+    """The worker's channel and the application's end of it."""
+
+    commands: queue.SimpleQueue[Command | None] = field(default_factory=queue.SimpleQueue)
+    events: queue.SimpleQueue[Event] = field(default_factory=queue.SimpleQueue)
+
+    def recv(self) -> Command:
+        command = self.commands.get()
+        if command is None:
+            raise EOFError
+        return command
+
+    def send(self, event: Event) -> None:
+        self.events.put(event)
+
+
+@dataclass
+class Engine:
+    queues: Queues
+    thread: threading.Thread
+
+    def send(self, command: Command | None) -> None:
+        self.queues.commands.put(command)
+
+    def until(self, last: Callable[[Event], bool], timeout: float = 60) -> list[Event]:
+        """Events up to the one for which ``last`` is true."""
+        found: list[Event] = []
+        end = time.monotonic() + timeout
+        while not found or not last(found[-1]):
+            found.append(self.queues.events.get(timeout=max(0.1, end - time.monotonic())))
+        return found
+
+    def load(self, folder: Path, head: str | None) -> Loaded:
+        self.send(Load(str(folder), head))
+        loaded = self.until(lambda event: isinstance(event, Loaded | Failed))[-1]
+        assert isinstance(loaded, Loaded), loaded
+        return loaded
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save_with_tokenizer(tmp_path_factory.mktemp("모델 ü") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("head")
+    write_eagle3(path, tiny.checkpoint(vocabulary=tiny.BYTES, draft_vocabulary=200))
+    return path
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    queues = Queues()
+    thread = threading.Thread(target=Worker(queues).run)
+    thread.start()
+    made = Engine(queues, thread)
+    made.until(lambda event: isinstance(event, Ready))
+    yield made
+    made.send(Shutdown())
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def ask(request_id: str = "a", tokens: int = 60, **more: object) -> Generate:
+    settings = GenerationSettings(max_new_tokens=tokens, tree=TreeSettings(200, 2, 64), **more)  # type: ignore[arg-type]
+    return Generate(request_id, (Message(Role.USER, "Hällo 🙂"),), settings)
+
+
+def is_end(event: Event) -> bool:
+    return isinstance(event, Finished | Failed)
+
+
+def finished(events: list[Event]) -> Finished:
+    assert isinstance(events[-1], Finished), events[-1]
+    return events[-1]
+
+
+def test_a_reply_from_start_to_end(engine: Engine, folder: Path, head: Path) -> None:
+    info = engine.load(folder, str(head)).model
+    assert info.head_name == head.name and info.head_problem is None
+    assert info.weight_format == "row-wise int8" and info.vocabulary == tiny.BYTES
+    engine.send(ask())
+    events = engine.until(is_end)
+    assert isinstance(events[0], Started) and events[0].prompt_tokens > 10
+    steps = [event for event in events if isinstance(event, Step)]
+    end = finished(events)
+    assert [step.index for step in steps] == list(range(len(steps)))
+    assert "".join(step.text for step in steps) == end.text
+    assert [piece.token_id for step in steps for piece in step.pieces] == list(end.token_ids)
+    assert "\ufffd" not in "".join(step.text for step in steps[:-1])
+    stats = end.stats
+    assert stats.mode is Mode.EAGLE and stats.new_tokens == len(end.token_ids) and stats.steps == len(steps) - 1
+    assert stats.accepted_tokens > 0 and stats.drafted_tokens >= stats.accepted_tokens
+    assert stats.time_to_first_token > 0 and stats.tokens_per_second > 0
+    drafted = sum(piece.origin is Origin.DRAFT for step in steps for piece in step.pieces)
+    assert drafted == stats.accepted_tokens
+    for step in steps[1:]:
+        if not step.nodes:
+            continue
+        assert step.nodes[0].verdict is Verdict.ROOT and step.bonus is not None
+        path = [0, *step.accepted]
+        assert all(step.nodes[b].parent == a for a, b in zip(path, path[1:], strict=False))
+        assert step.bonus.parent == path[-1]
+        assert {i for i, node in enumerate(step.nodes) if node.verdict is Verdict.ACCEPTED} == set(step.accepted)
+
+
+def test_eagle_on_and_off_agree_and_off_draws_no_tree(engine: Engine, folder: Path, head: Path) -> None:
+    engine.load(folder, str(head))
+    engine.send(ask("on"))
+    engine.send(ask("off", eagle=False))
+    on = finished(engine.until(is_end))
+    events = engine.until(is_end)
+    off = finished(events)
+    assert (on.request_id, off.request_id) == ("on", "off")
+    assert on.token_ids == off.token_ids
+    assert off.stats.mode is Mode.PLAIN and off.stats.reused_tokens > 0
+    assert all(not event.nodes for event in events if isinstance(event, Step))
+
+
+def test_stop_ends_the_running_reply_and_a_waiting_one(engine: Engine, folder: Path, head: Path) -> None:
+    engine.load(folder, str(head))
+    engine.send(ask("long", tokens=3000))
+    engine.send(ask("waiting"))
+    engine.until(lambda event: isinstance(event, Step) and event.index >= 3)
+    engine.send(Stop("waiting"))
+    engine.send(Stop("long"))
+    engine.send(Stop("unknown"))
+    first = finished(engine.until(is_end))
+    assert first.request_id == "long" and first.reason is FinishReason.STOPPED and first.token_ids
+    second = finished(engine.until(is_end))
+    assert second.request_id == "waiting" and second.reason is FinishReason.STOPPED and not second.text
+
+
+def test_eagle_is_switched_in_the_middle(engine: Engine, folder: Path, head: Path) -> None:
+    engine.load(folder, str(head))
+    engine.send(ask("a", tokens=400, eagle=False))
+    engine.until(lambda event: isinstance(event, Step) and event.index >= 3)
+    engine.send(SetEagle("a", True))
+    engine.until(lambda event: is_end(event) or (isinstance(event, Step) and event.mode is Mode.EAGLE))
+    engine.send(SetEagle("a", False))
+    end = finished(engine.until(is_end))
+    assert end.stats.mode is Mode.MIXED
+    engine.send(ask("b", tokens=400))
+    assert finished(engine.until(is_end)).token_ids == end.token_ids
+
+
+def test_shutdown_in_the_middle_ends_within_two_seconds(folder: Path, head: Path) -> None:
+    for last in (Shutdown(), None):  # asked to, and the application gone
+        queues = Queues()
+        thread = threading.Thread(target=Worker(queues).run)
+        thread.start()
+        engine = Engine(queues, thread)
+        engine.load(folder, str(head))
+        engine.send(ask(tokens=3000))
+        engine.until(lambda event: isinstance(event, Step) and event.index >= 2)
+        began = time.monotonic()
+        engine.send(last)
+        thread.join(5)
+        assert not thread.is_alive() and time.monotonic() - began < 2
+
+
+def test_failures_say_what_to_do_and_the_worker_goes_on(engine: Engine, folder: Path, tmp_path: Path) -> None:
+    engine.send(ask("early"))
+    early = engine.until(is_end)[-1]
+    assert isinstance(early, Failed) and early.request_id == "early" and "Load" in early.next_step
+    engine.send(Load(str(tmp_path / "nowhere")))
+    gone = engine.until(lambda event: isinstance(event, Failed))[-1]
+    assert isinstance(gone, Failed) and "nowhere" in gone.message and gone.next_step and gone.kind == "model"
+    loaded = engine.load(folder, None)
+    assert loaded.model.head_name is None and loaded.model.head_problem
+    engine.send(Generate("long", (Message(Role.USER, "x" * 1200),)))
+    long = engine.until(is_end)[-1]
+    assert isinstance(long, Failed) and long.kind == "prompt" and "context" in long.message
+    engine.send(ask("bad", temperature=-1.0))
+    assert isinstance(engine.until(is_end)[-1], Failed)
+    engine.send(ask("fine", tokens=5))
+    assert finished(engine.until(is_end)).stats.new_tokens == 5
+    engine.send(Unload())
+    engine.until(lambda event: isinstance(event, Unloaded))
+    engine.send(ask("late"))
+    assert isinstance(engine.until(is_end)[-1], Failed)
+
+
+def _drop(path: Path) -> str:
+    tensors = load_file(path / "model.safetensors")
+    del tensors["midlayer.self_attn.o_proj.weight"]
+    save_file(tensors, path / "model.safetensors")
+    return "midlayer.self_attn.o_proj.weight"
+
+
+def _truncate(path: Path) -> str:
+    file = path / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1000])
+    return "model.safetensors"
+
+
+def _foreign(path: Path) -> str:
+    write_eagle3(path, tiny.checkpoint())  # made for another vocabulary
+    return str(tiny.VOCABULARY)
+
+
+def _nan(path: Path) -> str:
+    tensors = load_file(path / "model.safetensors")
+    tensors["fc.weight"][3, 3] = torch.nan
+    save_file(tensors, path / "model.safetensors")
+    return "fc.weight"
+
+
+def _remove(path: Path) -> str:
+    (path / "model.safetensors").unlink()
+    return "model.safetensors"
+
+
+@pytest.mark.parametrize("damage", [_drop, _truncate, _foreign, _nan, _remove])
+def test_a_bad_head_is_named_and_plain_decoding_works(
+    engine: Engine, folder: Path, tmp_path: Path, damage: Callable[[Path], str]
+) -> None:
+    write_eagle3(tmp_path, tiny.checkpoint(vocabulary=tiny.BYTES, draft_vocabulary=200))
+    words = damage(tmp_path)
+    info = engine.load(folder, str(tmp_path)).model
+    assert info.head_name is None
+    assert info.head_problem is not None and words in info.head_problem
+    engine.send(ask(tokens=8))
+    end = finished(engine.until(is_end))
+    assert end.stats.new_tokens == 8 and end.stats.mode is Mode.PLAIN
+
+
+def test_loading_reports_progress_and_the_second_time_reads_the_cache(engine: Engine, folder: Path) -> None:
+    engine.send(Load(str(folder), ""))
+    engine.until(lambda event: isinstance(event, Loaded))
+    engine.send(Load(str(folder), ""))
+    events = engine.until(lambda event: isinstance(event, Loaded))
+    words = [event.message for event in events if isinstance(event, Loading)]
+    assert "Reading the weights" in words
+    assert not any("Quantising" in word for word in words)
