@@ -384,4 +384,5 @@ def test_narrow_windows_put_the_replies_below_each_other(dialog, client, width: 
     else:
         qtbot.waitUntil(lambda: eagle.x() == plain.x() and plain.y() >= eagle.y() + eagle.height())
         # The result lies below the fold and is brought into view.
-        qtbot.waitUntil(lambda: not dialog.result_card.visibleRegion().isEmpty())
+        qtbot.waitUntil(lambda: dialog._scroll.verticalScrollBar().value() > 0)
+        assert not dialog.result_card.factor.visibleRegion().isEmpty()
