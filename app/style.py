@@ -10,6 +10,9 @@ Sizes follow the chosen font size, so a larger text gets a larger button.
 
 from __future__ import annotations
 
+from importlib.resources import files
+from pathlib import Path
+
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
 from PySide6.QtWidgets import QApplication
@@ -51,6 +54,11 @@ def apply(app: QApplication, choice: ThemeChoice, font_size: int | None) -> None
 
 def _css(colour: QColor) -> str:
     return colour.name()
+
+
+def _picture(name: str, dark: bool) -> str:
+    """Path of a picture that a style sheet cannot colour by itself."""
+    return (Path(str(files("resources"))) / "icons" / f"{name}-{'dark' if dark else 'light'}.svg").as_posix()
 
 
 def style_sheet(dark: bool, points: float) -> str:
@@ -114,6 +122,33 @@ def style_sheet(dark: bool, points: float) -> str:
                                padding: 13px 16px; text-align: left; }}
     QPushButton[look="card"]:hover {{ border-color: {c["accent"]}; background: palette(base); }}
     QPushButton[look="card"]:focus {{ border: 2px solid {c["accent"]}; padding: 12px 15px; }}
+
+    QAbstractSpinBox, QComboBox, QLineEdit {{ border: 1px solid {c["edge"]}; border-radius: 6px;
+        padding: 3px 6px; background: palette(base); selection-background-color: {c["accent"]}; }}
+    QAbstractSpinBox {{ padding: 3px 1.2em 3px 6px; }}
+    QAbstractSpinBox:focus, QComboBox:focus, QLineEdit:focus {{ border-color: {c["accent"]}; }}
+    QAbstractSpinBox:disabled, QComboBox:disabled {{ color: {c["muted"]}; border-color: {c["grid"]};
+        background: palette(window); }}
+    QAbstractSpinBox::up-button {{ subcontrol-origin: border; subcontrol-position: top right; width: 1.4em;
+        border: none; margin: 1px 1px 0 0; border-top-right-radius: 5px; }}
+    QAbstractSpinBox::down-button {{ subcontrol-origin: border; subcontrol-position: bottom right; width: 1.4em;
+        border: none; margin: 0 1px 1px 0; border-bottom-right-radius: 5px; }}
+    QAbstractSpinBox::up-button:hover, QAbstractSpinBox::down-button:hover {{ background: {c["hover"]}; }}
+    QAbstractSpinBox::up-arrow {{ image: url("{_picture("up", dark)}"); width: 0.75em; height: 0.75em; }}
+    QAbstractSpinBox::down-arrow, QComboBox::down-arrow {{ image: url("{_picture("down", dark)}");
+        width: 0.75em; height: 0.75em; }}
+    QAbstractSpinBox::up-arrow:off, QAbstractSpinBox::down-arrow:off {{ image: none; }}
+    QComboBox {{ padding-right: 1.7em; }}
+    QComboBox::drop-down {{ subcontrol-origin: border; subcontrol-position: center right; width: 1.7em; border: none; }}
+    QComboBox QAbstractItemView {{ border: 1px solid {c["edge"]}; background: palette(base); outline: none; padding: 3px; }}
+    QCheckBox {{ spacing: 0.5em; padding: 1px; border: 1px solid transparent; border-radius: 5px; }}
+    QCheckBox:focus {{ border-color: {c["accent"]}; }}
+    QCheckBox::indicator {{ width: 1.05em; height: 1.05em; border: 1px solid {c["muted"]}; border-radius: 4px;
+        background: palette(base); }}
+    QCheckBox::indicator:hover {{ border-color: {c["accent"]}; }}
+    QCheckBox::indicator:checked {{ background: {c["accent"]}; border-color: {c["accent"]};
+        image: url("{_picture("tick", dark)}"); }}
+    QCheckBox::indicator:disabled {{ border-color: {c["grid"]}; background: palette(window); }}
 
     QListView#chatList {{ border: none; background: transparent; outline: none; }}
     QListView#chatList::item {{ padding: 7px 10px; margin: 1px 8px; border-radius: 8px; border: 1px solid transparent; }}

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLabel,
+    QLineEdit,
     QScrollArea,
     QSpinBox,
     QVBoxLayout,
@@ -45,6 +46,7 @@ class OptionalNumber(QWidget):
         low, high = LIMITS[field]
         self.number.setRange(int(low), int(high))
         self.number.setAccessibleName(label)
+        _indent(self.number)
         self._fallback = fallback
         row.addWidget(self.automatic)
         row.addWidget(self.number)
@@ -234,6 +236,13 @@ class SettingsDialog(QDialog):
         self.resize(min(wanted.width() + 40, room.width()), min(wanted.height() + 90, room.height()))
 
 
+def _indent(box: QAbstractSpinBox) -> None:
+    """Style sheets do not reach the line edit inside a spin box: its text gets its margin here."""
+    edit = box.findChild(QLineEdit)
+    if edit is not None:
+        edit.setTextMargins(4, 0, 0, 0)
+
+
 def _real(field: str, step: float, changed: Callable[[], None]) -> QDoubleSpinBox:
     box = QDoubleSpinBox()
     box.setRange(*LIMITS[field])
@@ -241,6 +250,7 @@ def _real(field: str, step: float, changed: Callable[[], None]) -> QDoubleSpinBo
     box.setSingleStep(step)
     box.setStepType(QAbstractSpinBox.StepType.DefaultStepType)
     box.valueChanged.connect(lambda _: changed())
+    _indent(box)
     return box
 
 
@@ -249,4 +259,5 @@ def _whole(field: str, changed: Callable[[], None]) -> QSpinBox:
     low, high = LIMITS[field]
     box.setRange(int(low), int(high))
     box.valueChanged.connect(lambda _: changed())
+    _indent(box)
     return box
