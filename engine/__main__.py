@@ -52,7 +52,9 @@ def parser() -> argparse.ArgumentParser:
     root.add_argument("--version", action="version", version=f"Eyrie {__version__}")
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def add(name: str, action: Callable[[argparse.Namespace], int], text: str, more: str = "") -> argparse.ArgumentParser:
+    def add(
+        name: str, action: Callable[[argparse.Namespace], int], text: str, more: str = ""
+    ) -> argparse.ArgumentParser:
         sub = commands.add_parser(
             name,
             help=text,
@@ -99,11 +101,9 @@ def parser() -> argparse.ArgumentParser:
         "train an EAGLE-3 head for a target on the target's own replies",
         "Every stage resumes where it was killed.",
     )
-    import importlib.util
-    if importlib.util.find_spec("engine.training.cli"):
-        from engine.training.cli import add_arguments as train_arguments
+    from engine.training.cli import add_arguments as train_arguments
 
-        train_arguments(train)
+    train_arguments(train)
 
     inspect = add("inspect", _inspect, "say what a model or head folder holds and what fits what")
     inspect.add_argument("path", help="a model folder, a head folder, a .gguf file, or “demo”")

@@ -16,10 +16,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--temperature", type=float, default=0.0, help="0 is greedy")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sampled replies")
     parser.add_argument(
-        "--compare", action="store_true", help="also time transformers in float32, and llama.cpp if it is installed"
+        "--compare",
+        action="store_true",
+        help="also time transformers in float32, and llama.cpp if it is installed",
     )
     parser.add_argument(
-        "--peer-prompts", type=int, default=12, help="prompts that the slow peers answer, spread over the file"
+        "--peer-prompts",
+        type=int,
+        default=12,
+        help="prompts that the slow peers answer, spread over the file",
     )
     parser.add_argument(
         "--llama-cpp-python", default=None, help="Python that has llama-cpp-python, if this one has not"

@@ -60,10 +60,14 @@ def plot(summary: Summary, path: Path) -> None:
     named = [("all", summary["all"]), *summary["categories"].items()]
     shown = [(name, one) for name, one in named if one]
     places = range(len(shown))
-    speed.bar([p - 0.2 for p in places], [one["plain"] for _, one in shown], 0.4, label="EAGLE off", hatch="//")
+    speed.bar(
+        [p - 0.2 for p in places], [one["plain"] for _, one in shown], 0.4, label="EAGLE off", hatch="//"
+    )
     speed.bar([p + 0.2 for p in places], [one["eagle"] for _, one in shown], 0.4, label="EAGLE on")
     for place, (_, one) in enumerate(shown):
-        speed.annotate(f"{one['speed_up']:.2f}×", (place + 0.2, one["eagle"]), ha="center", va="bottom", fontsize=8)
+        speed.annotate(
+            f"{one['speed_up']:.2f}×", (place + 0.2, one["eagle"]), ha="center", va="bottom", fontsize=8
+        )
     speed.set_xticks(list(places), [name.replace("_", "\n") for name, _ in shown], fontsize=8)
     speed.set_ylabel("tokens/s (median)")
     speed.legend(fontsize=8)

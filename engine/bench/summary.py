@@ -80,7 +80,8 @@ def summarise(pairs: Sequence[Pair], peers: dict[str, list[tuple[float, float, f
         "without_loops": speed([pair for pair in pairs if not pair.looping]),
         "categories": {name: speed([p for p in pairs if p.prompt.category == name]) for name in categories},
         "acceptance_by_depth": acceptance_by_depth(eagle),
-        "acceptance_rate": sum(s.accepted_tokens for s in eagle) / max(1, sum(s.drafted_tokens for s in eagle)),
+        "acceptance_rate": sum(s.accepted_tokens for s in eagle)
+        / max(1, sum(s.drafted_tokens for s in eagle)),
         "step_ms": {"eagle": step_milliseconds(eagle), "plain": step_milliseconds(plain)},
         "peers": {
             name: {

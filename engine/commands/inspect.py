@@ -62,7 +62,9 @@ def _target(folder: Path) -> None:
     sizes = {name: _count(source.shape(name)) for name in source.names()}
     total = sum(sizes.values())
     table = sizes.get("model.embed_tokens.weight", 0)
-    print(f"  {config.model_type}, {config.num_layers} layers, hidden {config.hidden_size}, {total / 1e6:.0f} M parameters")
+    print(
+        f"  {config.model_type}, {config.num_layers} layers, hidden {config.hidden_size}, {total / 1e6:.0f} M parameters"
+    )
     print(f"  {config.num_heads} heads of {config.head_dim}, {config.num_kv_heads} for keys and values")
     window = f", sliding window {config.sliding_window}" if config.sliding_window else ""
     print(f"  vocabulary {config.vocab_size:,}, context {config.max_positions:,}{window}")
@@ -83,10 +85,16 @@ def _head(folder: Path) -> None:
     checkpoint = read_eagle3(folder)
     config = checkpoint.config
     count = sum(tensor.numel() for tensor in checkpoint.tensors.values() if tensor.is_floating_point())
-    print(f"  {count / 1e6:.1f} M parameters, hidden {config.hidden_size}, for a target of hidden {config.target_hidden_size}")
+    print(
+        f"  {count / 1e6:.1f} M parameters, hidden {config.hidden_size}, for a target of hidden {config.target_hidden_size}"
+    )
     print(f"  target: {config.target_name or 'not named'}")
-    print(f"  taps the inputs of layers {', '.join(map(str, config.taps))} (as hidden_states of transformers)")
-    print(f"  drafts {config.draft_vocab_size:,} of {config.vocab_size:,} tokens, trained for {config.max_position_embeddings:,} positions")
+    print(
+        f"  taps the inputs of layers {', '.join(map(str, config.taps))} (as hidden_states of transformers)"
+    )
+    print(
+        f"  drafts {config.draft_vocab_size:,} of {config.vocab_size:,} tokens, trained for {config.max_position_embeddings:,} positions"
+    )
     print(f"  every tensor is there and finite; memory in row-wise int8 {count / 1e6:.0f} MB")
 
 
