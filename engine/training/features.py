@@ -57,7 +57,7 @@ class Prompt:
 
 
 def write_shard(path: Path, prompts: Sequence[Prompt], replies: Sequence[Reply]) -> None:
-    """Write a shard under a temporary name, then move it into place."""
+    """Write a shard, whole or not at all."""
 
     def ends(parts: Iterable[Tensor]) -> Tensor:
         return torch.tensor([len(part) for part in parts]).cumsum(0)
@@ -76,17 +76,20 @@ def write_shard(path: Path, prompts: Sequence[Prompt], replies: Sequence[Reply])
         "top_ids": torch.cat([r.top_ids for r in replies]).int(),
         "top_logprobs": torch.cat([r.top_logprobs for r in replies]).half(),
     }
-    temporary = path.with_suffix(".part")
-    save_file(tensors, temporary)
-    os.replace(temporary, path)
+    _replace(path, tensors)
 
 
 def write_prefix(folder: Path, tokens: Sequence[int], states: Tensor, taps: Sequence[int]) -> None:
     """Keep the shared prefix: its tokens, its states ``[prefix, taps * hidden]`` and which taps these are."""
-    save_file(
-        {"tokens": torch.tensor(list(tokens)).int(), "states": states, "taps": torch.tensor(list(taps))},
-        folder / PREFIX_FILE,
-    )
+    tensors = {"tokens": torch.tensor(list(tokens)).int(), "states": states, "taps": torch.tensor(list(taps))}
+    _replace(folder / PREFIX_FILE, tensors)
+
+
+def _replace(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Write under a name of this process, then move into place: a reader never sees half a file."""
+    part = path.with_suffix(f".{os.getpid()}.part")
+    save_file(tensors, part)
+    os.replace(part, path)
 
 
 class Shard:
@@ -95,7 +98,7 @@ class Shard:
     def __init__(self, path: Path) -> None:
         try:
             with safe_open(path, framework="pt") as file:
-                self._tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+                self._tensors: dict[str, Tensor] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         except (OSError, SafetensorError) as error:
             raise EngineError(
                 f"The training shard {path} cannot be read: {error}.", "Delete it and run the replies stage again."
@@ -173,8 +176,8 @@ class FeatureStore:
 
     def pick(self, states: Tensor) -> Tensor:
         """The chosen taps of stored states: ``[rows, chosen * hidden]``."""
-        parts = states.unflatten(-1, (-1, self._hidden))
-        return parts[..., self._columns, :].flatten(-2)
+        parts = states.view(len(states), -1, self._hidden)
+        return parts[:, self._columns].flatten(1)
 
     def get(self, key: tuple[int, int]) -> tuple[Prompt, Reply]:
         """A reply by (shard, index), with the prompt it answers; states are as stored."""

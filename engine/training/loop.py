@@ -21,10 +21,11 @@ import torch
 from torch import Tensor
 
 from engine.errors import EngineError
-from engine.heads.checkpoint import write_eagle3
+from engine.heads.checkpoint import Eagle3Checkpoint
 from engine.heads.config import Eagle3Config
 from engine.heads.eagle3 import Eagle3Head
 from engine.training.batches import Batch, BatchMaker, groups
+from engine.training.draft_vocabulary import DraftVocabulary
 from engine.training.evaluate import Acceptance, evaluate
 from engine.training.features import FeatureStore
 from engine.training.loss import soft_cross_entropy
@@ -71,20 +72,19 @@ class Trainer:
         config: Eagle3Config,
         settings: TrainSettings,
         store: FeatureStore,
-        draft_ids: Tensor,
-        to_draft: Tensor,
+        vocabulary: DraftVocabulary,
         scale: Tensor,
         embedding: Tensor,
         folder: Path,
         report: Callable[[str], None] = print,
     ) -> None:
-        """``embedding [vocab, hidden]`` is the target's table; the rest as in BatchMaker and DraftVocabulary."""
+        """``embedding [vocab, hidden]`` is the target's table, ``scale`` as in BatchMaker."""
         self.config, self.settings, self.folder, self.report = config, settings, folder, report
-        self.draft_ids, self.scale, self.embedding, self.store = draft_ids, scale, embedding, store
-        self.maker = BatchMaker(store, to_draft, scale)
+        self.draft_ids, self.scale, self.embedding, self.store = vocabulary.ids, scale, embedding, store
+        self.maker = BatchMaker(store, vocabulary.to_draft(), scale)
         torch.manual_seed(settings.seed)
         self.head = Eagle3Head(config)
-        initialise(self.head, embedding[draft_ids].float())
+        initialise(self.head, embedding[vocabulary.ids].float())
         matrices = [p for n, p in self.head.named_parameters() if p.ndim == 2 and not n.startswith("lm_head")]
         others = [p for n, p in self.head.named_parameters() if p.ndim != 2 or n.startswith("lm_head")]
         self.optimisers: list[torch.optim.Optimizer] = [
@@ -194,7 +194,7 @@ class Trainer:
     # ------------------------------------------------------------------ measuring and keeping
 
     def averaged(self) -> Eagle3Head:
-        """The head with averaged parameters, reading *scaled* states (see :meth:`export`)."""
+        """The head with averaged parameters, reading *scaled* states (see :meth:`exported`)."""
         head = Eagle3Head(self.config)
         head.load_state_dict(self.average)
         return head
@@ -209,13 +209,13 @@ class Trainer:
             self.report(f"  held-out {kind}: {value}")
         return found
 
-    def export(self, folder: Path, training: dict[str, object]) -> None:
-        """Write the averaged head in the public format; the scale of the states goes into ``fc``."""
+    def exported(self, training: dict[str, object]) -> Eagle3Checkpoint:
+        """The averaged head in its public form; the scale of the states goes into ``fc``."""
         head = self.averaged()
         with torch.no_grad():
             head.fc.weight /= self.scale
         head.config = replace(self.config, training=training)
-        write_eagle3(folder, head.to_checkpoint(self.draft_ids))
+        return head.to_checkpoint(self.draft_ids)
 
     def save(self) -> None:
         """Replace the checkpoint atomically."""

@@ -9,16 +9,21 @@ pass over the text is needed.
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from engine.errors import EngineError
 from engine.training.features import Prompt, Reply, write_prefix, write_shard
 from engine.training.target import BatchTarget, Cache
+
+SETTINGS_FILE = "replies.json"
 
 
 @dataclass(frozen=True)
@@ -81,11 +86,11 @@ class ReplyWriter:
         """``ends_reply`` says of the reply's tokens so far whether it is complete (end token or stop string)."""
         self.target, self.taps, self.settings, self.ends_reply = target, tuple(taps), settings, ends_reply
         target.set_prefix(prefix, taps)
-        shape, width = target.shape, settings.max_prompt_tokens + settings.max_new_tokens
-        size = (shape.layers, settings.slots, width, shape.kv_heads * shape.head_dim)
+        config, width = target.config, settings.max_prompt_tokens + settings.max_new_tokens
+        size = (config.num_layers, settings.slots, width, config.kv_size)
         self._cache = Cache(torch.zeros(size, dtype=target.dtype), torch.zeros(size, dtype=target.dtype))
         rows = (settings.slots, settings.max_new_tokens)
-        self._states = torch.zeros(*rows, len(taps) * shape.hidden_size, dtype=target.dtype)
+        self._states = torch.zeros(*rows, len(taps) * config.hidden_size, dtype=target.dtype)
         self._ids = torch.zeros(*rows, settings.kept, dtype=torch.int32)
         self._logprobs = torch.zeros(*rows, settings.kept)
         self._generator = torch.Generator()
@@ -103,8 +108,7 @@ class ReplyWriter:
         Several processes share the work by taking each ``part`` of ``parts``.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        states = torch.cat([self.target.prefix_states[tap] for tap in self.taps], -1)
-        write_prefix(folder, self.target.prefix_ids, states, self.taps)
+        self._claim(folder, len(prompts))
         fitting = [p for p in prompts if len(p[1]) <= self.settings.max_prompt_tokens]
         size = self.settings.prompts_per_shard
         shards = [fitting[start : start + size] for start in range(0, len(fitting), size)]
@@ -122,6 +126,24 @@ class ReplyWriter:
                 f"replies {number + 1}/{len(shards)}: {len(replies)} replies, {rows} rows, "
                 f"{rows / seconds:.0f} rows/s, {loops} looping"
             )
+
+    def _claim(self, folder: Path, prompts: int) -> None:
+        """Write what all shards share, or check that shards already there were made the same way."""
+        made = {"settings": asdict(self.settings), "taps": list(self.taps), "prefix": self.target.prefix_ids}
+        text = json.dumps(made | {"prompts": prompts}, indent=1)
+        path = folder / SETTINGS_FILE
+        if path.exists():
+            if json.loads(path.read_text(encoding="utf-8")) != json.loads(text):
+                raise EngineError(
+                    f"{folder} holds replies that were made with other settings or prompts.",
+                    "Use another folder, or delete this one.",
+                )
+            return
+        states = torch.cat([self.target.prefix_states[tap] for tap in self.taps], -1)
+        write_prefix(folder, self.target.prefix_ids, states, self.taps)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
 
     # ------------------------------------------------------------------ one shard
 
@@ -150,17 +172,17 @@ class ReplyWriter:
         replies: list[Reply],
     ) -> None:
         """Read new prompts and give each of their replies a slot with its first token."""
-        lengths = torch.tensor([len(ids) for _, ids in prompts])
+        lengths = torch.tensor([len(asked) for _, asked in prompts])
         tokens = torch.zeros(len(prompts), int(lengths.max()), dtype=torch.long)
-        for index, (_, ids) in enumerate(prompts):
-            tokens[index, : len(ids)] = torch.tensor(list(ids))
+        for index, (_, asked) in enumerate(prompts):
+            tokens[index, : len(asked)] = torch.tensor(list(asked))
         final, states, cache = self.target.read(tokens, lengths, self.taps)
         last = final[torch.arange(len(prompts)), lengths - 1]
         ids, logits, _ = self.target.top_logits(last, self.settings.searched)
         each = len(self.settings.temperatures)
-        for index, (row, prompt) in enumerate(prompts):
-            state = torch.cat([states[tap][index, : len(prompt)] for tap in self.taps], -1)
-            done.append(Prompt(row, tokens[index, : len(prompt)].clone(), state.clone()))
+        for index, (row, asked) in enumerate(prompts):
+            state = torch.cat([states[tap][index, : len(asked)] for tap in self.taps], -1)
+            done.append(Prompt(row, tokens[index, : len(asked)].clone(), state.clone()))
             mine = torch.tensor(free[index * each : (index + 1) * each])
             self._cache.store(mine, cache, torch.full((each,), index))
             temperatures = torch.tensor(self.settings.temperatures)
@@ -169,7 +191,7 @@ class ReplyWriter:
                 mine.tolist(), self.settings.temperatures, drawn.tolist(), strict=True
             ):
                 first = int(ids[index, column])
-                slots[slot] = _Slot(len(done) - 1, temperature, len(prompt), [first])
+                slots[slot] = _Slot(len(done) - 1, temperature, len(asked), [first])
                 self._close_if_complete(slot, slots, replies)
 
     def _advance(self, slots: list[_Slot | None], replies: list[Reply]) -> None:
@@ -230,7 +252,9 @@ class ReplyWriter:
         for to, origin in enumerate(live):
             if to == origin:
                 continue
-            used = slots[origin].length if (slot := slots[origin]) is not None else 0
+            slot = slots[origin]
+            assert slot is not None
+            used = slot.length
             self._cache.keys[:, to, :used] = self._cache.keys[:, origin, :used]
             self._cache.values[:, to, :used] = self._cache.values[:, origin, :used]
             for buffer in (self._states, self._ids, self._logprobs):

@@ -12,78 +12,17 @@ index ``i`` is the *input* of layer ``i``, index 0 the scaled embeddings, index
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.errors import ModelError
-
-
-@dataclass(frozen=True)
-class TargetShape:
-    """The numbers of a Gemma 3 text model that the trainer uses."""
-
-    hidden_size: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    vocab_size: int
-    eps: float
-    scale: float
-    """Attention scale, ``query_pre_attn_scalar ** -0.5``."""
-    window: int
-    """Sliding window in tokens, the token itself included."""
-    full_attention: tuple[bool, ...]
-    """Per layer: attends to everything instead of the window."""
-    theta_full: float
-    theta_sliding: float
-
-    @classmethod
-    def from_json(cls, raw: dict[str, object]) -> TargetShape:
-        """Read a transformers ``config.json`` (raises ModelError for anything but Gemma 3 text)."""
-        if raw.get("model_type") != "gemma3_text":
-            raise ModelError(
-                f"Training supports Gemma 3 text targets, not model type {raw.get('model_type')!r}.",
-                "Choose a folder with a gemma3_text config.json.",
-            )
-
-        def number(key: str) -> float:
-            value = raw.get(key)
-            if not isinstance(value, int | float):
-                raise ModelError(f"config.json of the target lacks {key!r}.", "Convert the target again.")
-            return float(value)
-
-        rope = raw.get("rope_parameters")
-        full, sliding = number("rope_theta") if "rope_theta" in raw else 1e6, 1e4
-        if isinstance(rope, dict):
-            full = float(rope.get("full_attention", {}).get("rope_theta", full))
-            sliding = float(rope.get("sliding_attention", {}).get("rope_theta", sliding))
-        layers = int(number("num_hidden_layers"))
-        types = raw.get("layer_types")
-        if not isinstance(types, list) or len(types) != layers:
-            raise ModelError("config.json of the target has no layer_types.", "Convert the target again.")
-        return cls(
-            hidden_size=int(number("hidden_size")),
-            layers=layers,
-            heads=int(number("num_attention_heads")),
-            kv_heads=int(number("num_key_value_heads")),
-            head_dim=int(number("head_dim")),
-            vocab_size=int(number("vocab_size")),
-            eps=number("rms_norm_eps"),
-            scale=number("query_pre_attn_scalar") ** -0.5,
-            window=int(number("sliding_window")),
-            full_attention=tuple(kind == "full_attention" for kind in types),
-            theta_full=full,
-            theta_sliding=sliding,
-        )
+from engine.models.config import DecoderConfig
+from engine.models.loading import TensorSource
+from engine.models.weights import EMBEDDING, Tensors
 
 
 @dataclass
@@ -112,34 +51,32 @@ def gemma_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 class BatchTarget:
     """A Gemma 3 text model in bfloat16, for batches of sequences behind one shared prefix."""
 
-    def __init__(self, shape: TargetShape, tensors: dict[str, Tensor], dtype: torch.dtype = torch.bfloat16) -> None:
-        self.shape = shape
+    def __init__(self, config: DecoderConfig, source: Tensors, dtype: torch.dtype = torch.bfloat16) -> None:
+        """Raises ModelError when ``source`` lacks a tensor."""
+        self.config = config
         self.dtype = dtype
 
-        def take(name: str) -> Tensor:
-            if name not in tensors:
-                raise ModelError(f"The target has no tensor {name!r}.", "Convert the target again.")
-            return tensors[name]
-
         def norm(name: str) -> Tensor:
-            return 1.0 + take(name).float()
+            return 1.0 + source.get(name).float()
 
-        self.embedding = take("model.embed_tokens.weight").to(dtype)
+        def joined(*names: str) -> Tensor:
+            return torch.cat([source.get(name) for name in names]).to(dtype)
+
+        self.embedding = source.get(EMBEDDING).to(dtype)
         """The tied embedding and output table, ``[vocab, hidden]``, not scaled."""
-        self.final_norm = norm("model.norm.weight")
-        """``1 + w`` of the final norm, float32 ``[hidden]``."""
+        self._final_norm = norm("model.norm.weight")
         self._layers: list[dict[str, Tensor]] = []
-        for index in range(shape.layers):
+        for index in range(config.num_layers):
             base = f"model.layers.{index}."
             attention, mlp = base + "self_attn.", base + "mlp."
             self._layers.append(
                 {
-                    "qkv": torch.cat([take(f"{attention}{x}_proj.weight") for x in "qkv"]).to(dtype),
-                    "o": take(attention + "o_proj.weight").to(dtype),
+                    "qkv": joined(*(f"{attention}{x}_proj.weight" for x in "qkv")),
+                    "o": joined(attention + "o_proj.weight"),
                     "q_norm": norm(attention + "q_norm.weight"),
                     "k_norm": norm(attention + "k_norm.weight"),
-                    "gate_up": torch.cat([take(f"{mlp}{x}_proj.weight") for x in ("gate", "up")]).to(dtype),
-                    "down": take(mlp + "down_proj.weight").to(dtype),
+                    "gate_up": joined(mlp + "gate_proj.weight", mlp + "up_proj.weight"),
+                    "down": joined(mlp + "down_proj.weight"),
                     "in": norm(base + "input_layernorm.weight"),
                     "post": norm(base + "post_attention_layernorm.weight"),
                     "pre_mlp": norm(base + "pre_feedforward_layernorm.weight"),
@@ -155,16 +92,9 @@ class BatchTarget:
 
     @classmethod
     def load(cls, folder: Path, dtype: torch.dtype = torch.bfloat16) -> BatchTarget:
-        """Read ``config.json`` and ``model.safetensors`` (raises ModelError)."""
-        try:
-            raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-            tensors = load_file(folder / "model.safetensors")
-        except (OSError, ValueError, SafetensorError) as error:
-            raise ModelError(
-                f"The target in {folder} cannot be read: {error}.",
-                "Give a folder with config.json and model.safetensors.",
-            ) from error
-        return cls(TargetShape.from_json(raw), tensors, dtype)
+        """Read a model folder (raises ModelError)."""
+        with TensorSource(folder) as source:
+            return cls(DecoderConfig.from_folder(folder), source, dtype)
 
     # ------------------------------------------------------------------ passes
 
@@ -196,7 +126,7 @@ class BatchTarget:
         valid = torch.cat([torch.ones(rows, past, dtype=torch.bool), own[None] < lengths[:, None]], 1)
         valid = valid | (key[None] <= past)  # a row of padding still attends to something
         full = (causal[None] & valid[:, None])[:, None]
-        sliding = full & (query[:, None] - key[None] < self.shape.window)
+        sliding = full & (query[:, None] - key[None] < self.config.sliding_window)
         return self._run(tokens, query[None].expand(rows, width), taps, full, sliding, None, None)
 
     @torch.inference_mode()
@@ -212,7 +142,7 @@ class BatchTarget:
         key = torch.arange(past + width)
         position = past + slots
         full = key[None] <= position[:, None]
-        sliding = full & (position[:, None] - key[None] < self.shape.window)
+        sliding = full & (position[:, None] - key[None] < self.config.sliding_window)
         final, states, _ = self._run(
             tokens[:, None], position[:, None], taps, full[:, None, None], sliding[:, None, None], cache, slots
         )
@@ -228,32 +158,32 @@ class BatchTarget:
         cache: Cache | None,
         slots: Tensor | None,
     ) -> tuple[Tensor, dict[int, Tensor], Cache]:
-        shape = self.shape
-        x = self.embedding[tokens].float() * shape.hidden_size**0.5
+        config = self.config
+        x = self.embedding[tokens].float() * config.embedding_scale
         rotations = {
-            True: _rotation(positions, shape.head_dim, shape.theta_full),
-            False: _rotation(positions, shape.head_dim, shape.theta_sliding),
+            True: _rotation(positions, config.head_dim, config.rope_theta),
+            False: _rotation(positions, config.head_dim, config.rope_theta_sliding),
         }
         states: dict[int, Tensor] = {}
         keys, values = [], []
         for index, layer in enumerate(self._layers):
             if index in taps:
                 states[index] = x.to(self.dtype)
-            is_full = shape.full_attention[index]
-            y = gemma_norm(x, layer["in"], shape.eps).to(self.dtype)
+            is_full = not config.layer_is_sliding[index]
+            y = gemma_norm(x, layer["in"], config.norm_eps).to(self.dtype)
             y, key, value = self._attention(
                 y, layer, index, rotations[is_full], full if is_full else sliding, cache, slots
             )
             keys.append(key)
             values.append(value)
-            x = x + gemma_norm(F.linear(y, layer["o"]), layer["post"], shape.eps).float()
-            y = gemma_norm(x, layer["pre_mlp"], shape.eps).to(self.dtype)
+            x = x + gemma_norm(F.linear(y, layer["o"]), layer["post"], config.norm_eps).float()
+            y = gemma_norm(x, layer["pre_mlp"], config.norm_eps).to(self.dtype)
             gate, up = F.linear(y, layer["gate_up"]).chunk(2, -1)
             y = F.linear(F.gelu(gate, approximate="tanh") * up, layer["down"])
-            x = x + gemma_norm(y, layer["post_mlp"], shape.eps).float()
-        if shape.layers in taps:
-            states[shape.layers] = x.to(self.dtype)
-        final = gemma_norm(x, self.final_norm, shape.eps).to(self.dtype)
+            x = x + gemma_norm(y, layer["post_mlp"], config.norm_eps).float()
+        if config.num_layers in taps:
+            states[config.num_layers] = x.to(self.dtype)
+        final = gemma_norm(x, self._final_norm, config.norm_eps).to(self.dtype)
         return final, states, cache or Cache(torch.stack(keys), torch.stack(values))
 
     def _attention(
@@ -266,12 +196,12 @@ class BatchTarget:
         cache: Cache | None,
         slots: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        shape = self.shape
+        config = self.config
         rows, width, _ = y.shape
-        wide = shape.kv_heads * shape.head_dim
-        query, key, value = F.linear(y, layer["qkv"]).split([shape.heads * shape.head_dim, wide, wide], -1)
-        query = gemma_norm(query.view(rows, width, shape.heads, -1), layer["q_norm"], shape.eps)
-        key = gemma_norm(key.view(rows, width, shape.kv_heads, -1), layer["k_norm"], shape.eps)
+        wide = config.kv_size
+        query, key, value = torch.split(F.linear(y, layer["qkv"]), [config.query_size, wide, wide], -1)
+        query = gemma_norm(query.view(rows, width, config.num_heads, -1), layer["q_norm"], config.norm_eps)
+        key = gemma_norm(key.view(rows, width, config.num_kv_heads, -1), layer["k_norm"], config.norm_eps)
         query, key = _rotate(query, rotation), _rotate(key, rotation).flatten(2)
         if cache is None:
             all_keys, all_values = key, value
@@ -293,26 +223,28 @@ class BatchTarget:
         (the prefix as one product for all rows) and merged by their log-sums.
         """
         rows, width, heads, dim = query.shape
-        kv = self.shape.kv_heads
+        kv = self.config.num_kv_heads
         share = heads // kv
         past = len(self.prefix_ids)
         # [rows, kv, width * share, dim]: heads that share keys stand together, as if they were positions.
         grouped = query.view(rows, width, kv, share, dim).permute(0, 2, 1, 3, 4).reshape(rows, kv, width * share, dim)
         own_mask = torch.zeros(mask[..., past:].shape, dtype=self.dtype).masked_fill_(~mask[..., past:], -torch.inf)
         own_mask = own_mask.unsqueeze(3).expand(-1, -1, -1, share, -1).reshape(rows, 1, width * share, -1)
+        # The kernel behind scaled_dot_product_attention, called by name because it also gives the log-sums;
+        # plain products would copy the strided cache at every step.
         out, log_sum = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             grouped,
-            keys.unflatten(2, (kv, dim)).transpose(1, 2),
-            values.unflatten(2, (kv, dim)).transpose(1, 2),
+            keys.view(rows, -1, kv, dim).transpose(1, 2),
+            values.view(rows, -1, kv, dim).transpose(1, 2),
             attn_mask=own_mask.expand(-1, kv, -1, -1),
-            scale=self.shape.scale,
+            scale=self.config.attention_scale,
         )
         if past:
             assert self._prefix is not None
-            prefix_keys = self._prefix.keys[index, 0].unflatten(1, (kv, dim)).permute(1, 2, 0)
-            prefix_values = self._prefix.values[index, 0].unflatten(1, (kv, dim)).transpose(0, 1)
+            prefix_keys = self._prefix.keys[index, 0].view(past, kv, dim).permute(1, 2, 0)
+            prefix_values = self._prefix.values[index, 0].view(past, kv, dim).transpose(0, 1)
             flat = grouped.transpose(0, 1).reshape(kv, rows * width * share, dim)
-            scores = (flat @ prefix_keys).float().view(kv, rows, width, share, past) * self.shape.scale
+            scores = (flat @ prefix_keys).float().view(kv, rows, width, share, past) * self.config.attention_scale
             scores = scores.masked_fill(~mask[None, :, 0, :, None, :past], -torch.inf).view(kv, -1, past)
             prefix_sum = scores.logsumexp(-1, keepdim=True)
             weights = (scores - prefix_sum).exp().nan_to_num(0.0).to(self.dtype)
@@ -320,7 +252,8 @@ class BatchTarget:
             prefix_sum = prefix_sum.view(kv, rows, width * share, 1).transpose(0, 1)
             part = torch.sigmoid(prefix_sum - log_sum.float()[..., None])
             out = torch.lerp(out.float(), prefix_out.float(), part)
-        return out.view(rows, kv, width, share, dim).permute(0, 2, 1, 3, 4).reshape(rows, width, heads, dim)
+        merged: Tensor = out.view(rows, kv, width, share, dim).permute(0, 2, 1, 3, 4)
+        return merged.reshape(rows, width, heads, dim)
 
     # ------------------------------------------------------------------ output
 
@@ -345,7 +278,7 @@ class BatchTarget:
         if whole <= block * count:
             values, ids = logits.float().topk(min(count, vocab), -1)
         else:
-            blocks = logits[:, :whole].unflatten(1, (-1, block))
+            blocks = logits[:, :whole].reshape(rows, -1, block)
             best = blocks.amax(-1).topk(count, -1).indices
             candidates = blocks.gather(1, best[..., None].expand(-1, -1, block)).flatten(1)
             candidates = torch.cat([candidates, logits[:, whole:]], 1).float()

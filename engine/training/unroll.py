@@ -134,7 +134,7 @@ def _attend(
     shape = (len(counts), int(counts.max()))
     place = sequence * shape[1] + slot
     scores = _pad(query, place, shape) @ context.keys  # [sequences, kv, slots * share, width]
-    scores = scores.unflatten(2, (shape[1], share))
+    scores = scores.view(shape[0], kv, shape[1], share, -1)
     row = rows.new_zeros(shape[0] * shape[1]).index_copy(0, place, rows - context.start[sequence])
     column = torch.arange(scores.shape[-1]) - context.past
     visible = column <= row.view(*shape, 1)
@@ -142,7 +142,7 @@ def _attend(
     if extra_keys:
         diagonal = torch.stack([(query * key[:, :, None]).sum(-1) for key in extra_keys], -1)
         width = context.drafts + len(extra_keys)
-        own = _pad(diagonal, place, shape).unflatten(2, (shape[1], share))
+        own = _pad(diagonal, place, shape).view(shape[0], kv, shape[1], share, -1)
         scores = scores.slice_scatter(own.to(scores.dtype), -1, context.drafts, width)
     hidden = torch.zeros(visible.shape, dtype=scores.dtype).masked_fill_(~visible, float("-inf"))
     weights = (scores + hidden[:, None, :, None]).softmax(-1)
@@ -162,5 +162,5 @@ def _pad(x: Tensor, place: Tensor, shape: tuple[int, int]) -> Tensor:
 
 def _unpad(x: Tensor, place: Tensor, shape: tuple[int, int], share: int) -> Tensor:
     """The inverse of :func:`_pad`."""
-    x = x.unflatten(2, (shape[1], share)).permute(0, 2, 1, 3, 4).flatten(0, 1)
+    x = x.reshape(shape[0], x.shape[1], shape[1], share, -1).permute(0, 2, 1, 3, 4).flatten(0, 1)
     return x.index_select(0, place)
