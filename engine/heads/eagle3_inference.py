@@ -76,6 +76,7 @@ class Eagle3Inference:
         self._final_norm = tensors["norm.weight"]
         self._embedding = embedding
         self._draft_ids: list[int] = checkpoint.draft_ids.tolist()
+        self._scale = torch.tensor(config.head_dim**-0.5)
         half = torch.arange(0, config.head_dim, 2, dtype=torch.float32) / config.head_dim
         self._frequencies = config.rope_theta**-half
 
@@ -140,7 +141,7 @@ class Eagle3Inference:
             bias = bias.repeat_interleave(group, 0)
         query = both[:, :heads].view(rows, kv_heads, group, width).transpose(0, 1)
         query = query.reshape(kv_heads, rows * group, width)
-        mixed = float_attention(query, keys[:, :end], values[:, :end], width**-0.5, bias)
+        mixed = float_attention(query, keys[:, :end], values[:, :end], self._scale, bias)
         mixed = mixed.view(kv_heads, rows, group * width).transpose(0, 1).reshape(rows, heads * width)
 
         hidden = self._out(mixed).add_(residual)

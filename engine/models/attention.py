@@ -11,7 +11,7 @@ Bounds (2**24 is the largest integer up to which float32 holds them all):
 
 * queries and keys come out of an RMS norm, so their length is bounded; they are
   scaled to length <= 4080 and rounded: |q·k| <= 4088**2 < 2**24, partial sums too;
-* softmax weights are rounded to 2**-13, summed in float64 (exact), scaled to sum to
+* softmax weights are rounded to 2**-13, summed exactly (in float64 where it takes it), scaled to sum to
   about 4096 and rounded again; values are rounded to 11 bits: |sum p·v| < 2**24
   for up to 8,000 keys.
 """
@@ -27,8 +27,10 @@ QUERY_KEY_LENGTH = 4080.0
 """Bound of |q| and |k| on the integer grid."""
 VALUE_LEVELS = 2047
 """Values are integers of at most 11 bits and a sign."""
-_WEIGHT_LEVELS = 8192.0
-_WEIGHT_SUM = 4096.0
+_WEIGHT_LEVELS = torch.tensor(8192.0)
+_WEIGHT_SUM = torch.tensor(4096.0)
+_SURE_SLOTS = 2048
+"""Up to here the weights' sum is exact in float32: 2048 * 8192 = 2**24."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def visibility(
     return Visibility(start, end, bias)
 
 
-def float_attention(query: Tensor, keys: Tensor, values: Tensor, scale: float, bias: Tensor | None) -> Tensor:
+def float_attention(query: Tensor, keys: Tensor, values: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
     """Softmax attention. ``query`` [kv_heads, rows * group, d], ``keys``/``values``
     [kv_heads, slots, d] → [kv_heads, rows * group, d]."""
     scores = torch.matmul(query, keys.transpose(-1, -2)).mul_(scale)
@@ -87,7 +89,7 @@ def float_attention(query: Tensor, keys: Tensor, values: Tensor, scale: float, b
     return torch.matmul(torch.softmax(scores, -1), values)
 
 
-def exact_attention(query: Tensor, keys: Tensor, values: Tensor, scale: float, bias: Tensor | None) -> Tensor:
+def exact_attention(query: Tensor, keys: Tensor, values: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
     """As :func:`float_attention` on integer-valued inputs, order-independent.
 
     ``scale`` turns q·k on the grid into the softmax's logits; the result is in units
@@ -98,6 +100,9 @@ def exact_attention(query: Tensor, keys: Tensor, values: Tensor, scale: float, b
         scores += bias
     scores -= scores.amax(-1, True)
     weights = scores.mul_(scale).exp_().mul_(_WEIGHT_LEVELS).round_()
-    total = weights.sum(-1, True, dtype=torch.float64)
-    weights = weights.mul_((_WEIGHT_SUM / total).float()).round_()
+    if weights.shape[-1] <= _SURE_SLOTS:
+        total = weights.sum(-1, True)
+    else:
+        total = weights.sum(-1, True, dtype=torch.float64).float()
+    weights = weights.mul_(_WEIGHT_SUM / total).round_()
     return torch.matmul(weights, values).div_(weights.sum(-1, True))

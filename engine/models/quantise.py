@@ -131,7 +131,7 @@ def int8_weights(config: DecoderConfig, tensors: Mapping[str, Tensor], embedding
                 attention_norm=tensors[prefix + "attention_norm"],
                 qkv=linear(prefix + "qkv"),
                 qk_norm=tensors[prefix + "qk_norm"],
-                score_scale=float(tensors[prefix + "score_scale"]),
+                score_scale=tensors[prefix + "score_scale"],
                 out=linear(prefix + "out"),
                 post_attention_norm=tensors[prefix + "post_attention_norm"],
                 mlp_norm=tensors[prefix + "mlp_norm"],
@@ -211,7 +211,7 @@ def _quantise_layer(out: dict[str, Tensor], prefix: str, config: DecoderConfig, 
     out[prefix + "qk_norm"] = torch.cat(
         (layer.qk_norm[:heads] * query_grid, layer.qk_norm[heads:] * key_grid)
     )
-    out[prefix + "score_scale"] = torch.tensor(layer.score_scale / float(query_grid * key_grid))
+    out[prefix + "score_scale"] = layer.score_scale / (query_grid * key_grid)
 
     factors = _factors(peaks["gate_up"], matrices["gate_up"])
     out[prefix + "mlp_norm"] = layer.mlp_norm / factors

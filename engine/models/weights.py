@@ -40,7 +40,7 @@ def float_weights(
                 attention_norm=parts.attention_norm,
                 qkv=DenseLinear(parts.qkv.to(dtype)),
                 qk_norm=parts.qk_norm,
-                score_scale=config.attention_scale,
+                score_scale=torch.tensor(config.attention_scale),
                 out=DenseLinear(parts.out.to(dtype)),
                 post_attention_norm=parts.post_attention_norm,
                 mlp_norm=parts.mlp_norm,

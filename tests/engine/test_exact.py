@@ -53,7 +53,7 @@ def test_exact_attention_does_not_depend_on_order_or_company() -> None:
     query = torch.randn(12, 64).mul(400).round()
     keys = torch.randn(300, 64).mul(400).round()
     values = torch.randn(300, 64).mul(600).round().clamp(-2047, 2047)
-    scale = 1e-6
+    scale = torch.tensor(1e-6)
     expected = exact_attention(query, keys, values, scale, None)
     order = torch.randperm(300)
     assert torch.equal(exact_attention(query, keys[order], values[order], scale, None), expected)
@@ -67,6 +67,21 @@ def test_exact_attention_does_not_depend_on_order_or_company() -> None:
     assert torch.equal(exact_attention(query, wide_keys, wide_values, scale, bias), expected)
     plain = torch.softmax((query @ keys.T) * scale, -1) @ values
     assert (expected - plain).abs().max() < 0.02 * plain.abs().max()
+
+
+@torch.inference_mode()
+def test_exact_attention_holds_across_the_change_of_accumulator() -> None:
+    """Beside 2,048 slots the sum moves to float64; a row at the border must not notice."""
+    torch.manual_seed(0)
+    query, keys = torch.randn(4, 64).mul(400).round(), torch.randn(2040, 64).mul(400).round()
+    values = torch.randn(2040, 64).mul(600).round().clamp(-2047, 2047)
+    scale = torch.tensor(1e-9)  # nearly uniform: the largest sums
+    expected = exact_attention(query, keys, values, scale, None)
+    bias = torch.zeros(4, 2060)
+    bias[:, 2040:] = float("-inf")
+    more = torch.full((20, 64), 7.0)
+    wide = exact_attention(query, torch.cat((keys, more)), torch.cat((values, more)), scale, bias)
+    assert torch.equal(wide, expected)
 
 
 @pytest.mark.parametrize("width", [64, 640, 2048])

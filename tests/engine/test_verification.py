@@ -125,7 +125,7 @@ def test_the_chi_square_notices_a_biased_rule() -> None:
         node = 0
         while True:
             probabilities = torch.softmax(next_logits([0, *tokens]), -1)
-            good = [c for t, c in TREE.children[node].items() if probabilities[t] > 0.15]
+            good = [c for t, c in TREE.children[node].items() if probabilities[t] > 0.03]
             if not good:
                 break
             node = good[0]
