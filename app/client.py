@@ -46,8 +46,8 @@ log = logging.getLogger(__name__)
 FLUSH_MS = 16
 """Shortest time between two flushes: 60 a second."""
 SLOWEST_FLUSH_MS = 128
-IDLE_MS = 100
-"""Time between two looks at the queue while nothing is asked of the engine."""
+IDLE_MS = 50
+"""Time between two looks at the queue while no reply is asked for."""
 FLUSH_BUDGET = 0.008
 """Seconds. A flush that takes longer doubles the time to the next one."""
 EVENTS_PER_FLUSH = 256
@@ -234,8 +234,7 @@ class EngineClient(QObject):
         elif self._interval > FLUSH_MS:
             self._interval = max(self._interval // 2, FLUSH_MS)
         if self._state is not EngineState.DEAD and self._closer is None:
-            busy = self._active or self._loading or self._state is EngineState.STARTING
-            self._arm(self._interval if busy or taken else IDLE_MS)
+            self._arm(self._interval if self._active or taken else IDLE_MS)
 
     def _dispatch(self, event: Event) -> None:
         if isinstance(event, Ready):

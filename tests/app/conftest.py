@@ -57,7 +57,7 @@ def clients() -> Iterator[list[EngineClient]]:
 def store(data_dir: Path) -> SettingsStore:
     data_dir.mkdir(parents=True)
     store = SettingsStore(data_dir)
-    store.update(licences_seen=LICENCES)
+    store.update(licences_seen=LICENCES, max_new_tokens=30000)
     return store
 
 
@@ -85,7 +85,7 @@ def open_window(
         qtbot.waitExposed(window)
         window.start()
         if loaded:
-            qtbot.waitUntil(lambda: client.model is not None, timeout=5000)
+            qtbot.waitUntil(lambda: client.model is not None, timeout=20000)
         return window
 
     return open_

@@ -16,7 +16,8 @@ from engine.protocol import FinishReason, Role
 from tests.app.conftest import OpenWindow
 from tests.app.fake_engine import SENTENCE, Script, say
 
-LONG = Script(say(SENTENCE * 40), tokens_per_second=300, chunk_seconds=0.0)
+ENDLESS = Script(say(SENTENCE * 2000), tokens_per_second=200, chunk_seconds=0.0)
+"""Never ends by itself in the time of a test."""
 
 
 def send(qtbot: QtBot, window: MainWindow, prompt: str) -> ChatMessage:
@@ -27,7 +28,7 @@ def send(qtbot: QtBot, window: MainWindow, prompt: str) -> ChatMessage:
 
 
 def finish(qtbot: QtBot, window: MainWindow) -> None:
-    qtbot.waitUntil(lambda: window.replies.running is None, timeout=10000)
+    qtbot.waitUntil(lambda: window.replies.running is None, timeout=20000)
     qtbot.wait(30)
 
 
@@ -64,20 +65,21 @@ def test_unsent_text_is_kept_per_chat(qtbot: QtBot, open_window: OpenWindow) -> 
 
 
 def test_a_reply_goes_on_while_another_chat_is_shown(qtbot: QtBot, open_window: OpenWindow) -> None:
-    window = open_window(LONG)
+    window = open_window(ENDLESS)
     reply = send(qtbot, window, "first")
     first = window.book.current
-    qtbot.waitUntil(lambda: len(reply.text) > 50, timeout=5000)
+    qtbot.waitUntil(lambda: len(reply.text) > 50, timeout=20000)
     window.commands.new_chat.trigger()
     before = len(reply.text)
     assert "first" in window.composer.hint.text(), "where the reply is written is said"
     qtbot.keyClicks(window.composer.edit, "second")
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
     assert window.composer.text == "second", "nothing is sent while a reply runs"
-    qtbot.waitUntil(lambda: len(reply.text) > before + 100, timeout=5000)
+    qtbot.waitUntil(lambda: len(reply.text) > before + 100, timeout=20000)
     window.book.select(first)
     view = window.transcript.view_of(reply)
     assert view is not None
+    window.replies.stop()
     finish(qtbot, window)
     assert view.body.plain_text() == reply.text and reply.reason is not FinishReason.ERROR
 
@@ -98,9 +100,9 @@ def test_a_chat_is_deleted_and_comes_back(qtbot: QtBot, open_window: OpenWindow)
 
 
 def test_deleting_a_chat_ends_its_reply(qtbot: QtBot, open_window: OpenWindow) -> None:
-    window = open_window(LONG)
+    window = open_window(ENDLESS)
     reply = send(qtbot, window, "first")
-    qtbot.waitUntil(lambda: bool(reply.text), timeout=5000)
+    qtbot.waitUntil(lambda: bool(reply.text), timeout=20000)
     window.delete_chat(window.book.current)
     finish(qtbot, window)
     assert reply.reason is FinishReason.STOPPED
@@ -113,7 +115,7 @@ def test_a_chat_is_renamed_in_the_list(qtbot: QtBot, open_window: OpenWindow) ->
     assert editor is not None
     editor.setText("My <i>chat</i>")
     qtbot.keyClick(editor, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: window.book.current.title == "My <i>chat</i>", timeout=2000)
+    qtbot.waitUntil(lambda: window.book.current.title == "My <i>chat</i>", timeout=20000)
 
 
 def test_old_messages_are_made_on_demand(qtbot: QtBot, open_window: OpenWindow) -> None:
@@ -129,7 +131,7 @@ def test_old_messages_are_made_on_demand(qtbot: QtBot, open_window: OpenWindow) 
     window.book.select(chat)
     views = window.transcript._views
     assert len(views) < PAGE, "opening a long chat does not make all of it at once"
-    qtbot.waitUntil(lambda: len(views) == PAGE, timeout=5000)
+    qtbot.waitUntil(lambda: len(views) == PAGE, timeout=20000)
     qtbot.wait(50)
     assert window.transcript.view_of(chat.messages[-1]) is not None
     assert window.transcript._earlier.isVisible()
@@ -137,7 +139,7 @@ def test_old_messages_are_made_on_demand(qtbot: QtBot, open_window: OpenWindow) 
     assert bar.value() == bar.maximum()
     bar.setValue(0)
     qtbot.mouseClick(window.transcript._earlier, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: len(views) == 2 * PAGE, timeout=5000)
+    qtbot.waitUntil(lambda: len(views) == 2 * PAGE, timeout=20000)
     assert bar.value() < bar.maximum(), "what was read stays in view"
 
 
@@ -146,11 +148,11 @@ def test_the_end_is_followed_only_from_the_end(qtbot: QtBot, open_window: OpenWi
     window.store.update(max_new_tokens=4000)
     reply = send(qtbot, window, "first")
     bar = window.transcript.verticalScrollBar()
-    qtbot.waitUntil(lambda: bar.maximum() > 200, timeout=8000)
+    qtbot.waitUntil(lambda: bar.maximum() > 200, timeout=20000)
     assert bar.value() == bar.maximum()
     bar.setValue(10)
     length = len(reply.text)
-    qtbot.waitUntil(lambda: len(reply.text) > length + 150, timeout=5000)
+    qtbot.waitUntil(lambda: len(reply.text) > length + 150, timeout=20000)
     assert bar.value() == 10 and window.transcript._jump.isVisible()
     qtbot.mouseClick(window.transcript._jump, Qt.MouseButton.LeftButton)
     assert bar.value() == bar.maximum() and not window.transcript._jump.isVisible()
@@ -169,7 +171,7 @@ def test_a_long_prompt_is_folded(qtbot: QtBot, open_window: OpenWindow) -> None:
     folded = view.height()
     qtbot.mouseClick(view._more, Qt.MouseButton.LeftButton)
     assert view.body.plain_text() == text
-    qtbot.waitUntil(lambda: view.height() > 5 * folded, timeout=2000)
+    qtbot.waitUntil(lambda: view.height() > 5 * folded, timeout=20000)
     assert window.engine_.commands[-1].messages[0].content == text  # type: ignore[attr-defined]
 
 

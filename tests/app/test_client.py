@@ -29,6 +29,7 @@ from engine.protocol import (
     Step,
     Stop,
 )
+from tests.app.busy_machine import allowed
 from tests.app.fake_engine import FakeEngine, Script, say
 
 ASK = (Message(Role.USER, "Hello?"),)
@@ -38,9 +39,9 @@ def started(qtbot: QtBot, clients: list[EngineClient], script: Script) -> tuple[
     engine = FakeEngine(script)
     client = EngineClient(engine.transport)
     clients.append(client)
-    with qtbot.waitSignal(client.ready, timeout=5000):
+    with qtbot.waitSignal(client.ready, timeout=20000):
         client.start()
-    with qtbot.waitSignal(client.loaded, timeout=5000):
+    with qtbot.waitSignal(client.loaded, timeout=20000):
         client.send(Load())
     return client, engine
 
@@ -51,7 +52,7 @@ def test_a_reply_arrives_in_order_and_as_typed_signals(qtbot: QtBot, clients: li
     steps: list[Step] = []
     client.received.connect(everything.append)
     client.step.connect(steps.append)
-    with qtbot.waitSignal(client.finished, timeout=5000) as done:
+    with qtbot.waitSignal(client.finished, timeout=20000) as done:
         client.send(Generate("r1", ASK))
     finished = done.args[0]
     assert isinstance(finished, Finished)
@@ -73,12 +74,12 @@ def test_a_burst_is_flushed_as_one_batch(qtbot: QtBot, clients: list[EngineClien
     clients.append(client)
     order: list[str] = []
     client.loading.connect(lambda _: order.append("event"))
-    with qtbot.waitSignal(client.ready, timeout=5000):
+    with qtbot.waitSignal(client.ready, timeout=20000):
         client.start()
     qtbot.wait(50)
     client.flushed.connect(lambda: order.append("flush"))
     client.send(Load())
-    qtbot.waitUntil(lambda: order.count("event") == 100, timeout=5000)
+    qtbot.waitUntil(lambda: order.count("event") == 100, timeout=20000)
     qtbot.wait(2 * FLUSH_MS)
     assert order[-1] == "flush"
     assert order.count("flush") <= 5, "a hundred events that come at once must not make a hundred frames"
@@ -96,17 +97,17 @@ def test_flushes_slow_down_under_load_and_recover(qtbot: QtBot, clients: list[En
 
     client.flushed.connect(draw)
     client.send(Generate("r1", ASK, GenerationSettings(max_new_tokens=4000)))
-    qtbot.waitUntil(lambda: len(times) >= 9, timeout=10000)
+    qtbot.waitUntil(lambda: len(times) >= 9, timeout=20000)
     gaps = [after - before for before, after in itertools.pairwise(times)]
     assert max(gaps[-3:]) > 0.06, "drawing that takes 30 ms must be asked for less often"
     assert min(gaps[-3:]) < (SLOWEST_FLUSH_MS + 800) / 1000
     slow = False
     seen = len(times)
-    qtbot.waitUntil(lambda: len(times) >= seen + 12, timeout=10000)
+    qtbot.waitUntil(lambda: len(times) >= seen + 12, timeout=20000)
     quick = sorted(after - before for before, after in itertools.pairwise(times[-6:]))
     assert quick[len(quick) // 2] < 0.1, "quick drawing must be asked for often again"
     client.send(Stop("r1"))
-    qtbot.waitUntil(lambda: client.active == (), timeout=5000)
+    qtbot.waitUntil(lambda: client.active == (), timeout=20000)
 
 
 def test_sending_never_waits_for_the_engine(qtbot: QtBot, clients: list[EngineClient]) -> None:
@@ -123,12 +124,12 @@ def test_sending_never_waits_for_the_engine(qtbot: QtBot, clients: list[EngineCl
 
     client = EngineClient(lambda: Stuck(wait))
     clients.append(client)
-    with qtbot.waitSignal(client.ready, timeout=5000):
+    with qtbot.waitSignal(client.ready, timeout=20000):
         client.start()
     begun = time.perf_counter()
     for _ in range(1000):
         client.send(SetEagle("r", True))
-    assert time.perf_counter() - begun < 0.2
+    assert time.perf_counter() - begun < allowed(0.2)
     gate.set()
 
 
@@ -139,7 +140,7 @@ def test_death_closes_the_running_reply_and_restart_works(qtbot: QtBot, clients:
     client.step.connect(order.append)
     client.failed.connect(order.append)
     client.engine_died.connect(order.append)
-    with qtbot.waitSignal(client.engine_died, timeout=5000):
+    with qtbot.waitSignal(client.engine_died, timeout=20000):
         client.send(Generate("r1", ASK))
     assert [type(item).__name__ for item in order] == ["Step"] * 5 + ["Failed", "str"]
     failure = order[-2]
@@ -148,10 +149,10 @@ def test_death_closes_the_running_reply_and_restart_works(qtbot: QtBot, clients:
     assert client.send(Load()) is False
 
     engine.script = Script(say("Back."), chunk_seconds=0.0)
-    with qtbot.waitSignal(client.ready, timeout=5000):
+    with qtbot.waitSignal(client.ready, timeout=20000):
         client.restart()
     client.send(Load())
-    with qtbot.waitSignal(client.finished, timeout=5000) as done:
+    with qtbot.waitSignal(client.finished, timeout=20000) as done:
         client.send(Generate("r2", ASK))
     assert done.args[0].text == "Back."
 
@@ -162,18 +163,18 @@ def test_shutdown_is_told_and_bounded_when_the_engine_is_deaf(
     script = Script(say("word " * 100), tokens_per_second=50, deaf=True, chunk_seconds=0.0)
     client, _ = started(qtbot, clients, script)
     client.send(Generate("r1", ASK))
-    qtbot.waitSignal(client.step, timeout=5000).wait()
+    qtbot.waitSignal(client.step, timeout=20000).wait()
     begun = time.perf_counter()
-    with qtbot.waitSignal(client.closed, timeout=3000):
+    with qtbot.waitSignal(client.closed, timeout=20000):
         client.shutdown()
-        assert time.perf_counter() - begun < 0.1, "shutdown must not block"
-    assert time.perf_counter() - begun < 2.0
+        assert time.perf_counter() - begun < allowed(0.1), "shutdown must not block"
+    assert time.perf_counter() - begun < allowed(2.0)
     assert client.send(Load()) is False
 
 
 def test_shutdown_reaches_the_engine(qtbot: QtBot, clients: list[EngineClient]) -> None:
     client, engine = started(qtbot, clients, Script(say("A reply."), chunk_seconds=0.0))
-    with qtbot.waitSignal(client.closed, timeout=3000):
+    with qtbot.waitSignal(client.closed, timeout=20000):
         client.shutdown()
     assert len(engine.sent(Shutdown)) == 1
 
@@ -185,7 +186,7 @@ def test_an_engine_that_cannot_start_is_reported(qtbot: QtBot, clients: list[Eng
 
     client = EngineClient(lambda: Broken(lambda commands, emit: None))
     clients.append(client)
-    with qtbot.waitSignal(client.engine_died, timeout=5000) as died:
+    with qtbot.waitSignal(client.engine_died, timeout=20000) as died:
         client.start()
     assert "no such program" in died.args[0]
 

@@ -77,10 +77,10 @@ def test_settings_are_saved_after_a_moment_and_at_the_end(
     window.store.update(top_k=11)
     path = data_dir / FILE_NAME
     qtbot.waitUntil(
-        lambda: path.exists() and json.loads(path.read_text("utf-8"))["top_k"] == 11, timeout=5000
+        lambda: path.exists() and json.loads(path.read_text("utf-8"))["top_k"] == 11, timeout=20000
     )
     window.store.update(top_k=12)
-    with qtbot.waitSignal(window.gone, timeout=5000):
+    with qtbot.waitSignal(window.gone, timeout=20000):
         window.close()
     assert SettingsStore(data_dir).current.top_k == 12
 
@@ -90,7 +90,7 @@ def test_the_window_remembers_its_parts(qtbot: QtBot, open_window: OpenWindow) -
     window.commands.panel.trigger()
     assert not window.panel.isVisible()
     window.resize(1111, 777)
-    with qtbot.waitSignal(window.gone, timeout=5000):
+    with qtbot.waitSignal(window.gone, timeout=20000):
         window.close()
     again = open_window()
     assert not again.panel.isVisible() and not again.commands.panel.isChecked()
@@ -102,7 +102,7 @@ def test_the_licence_is_shown_once_as_plain_text(
 ) -> None:
     store.update(licences_seen=())
     window = open_window()
-    qtbot.waitUntil(lambda: window._licence_dialog is not None, timeout=5000)
+    qtbot.waitUntil(lambda: window._licence_dialog is not None, timeout=20000)
     dialog = window._licence_dialog
     assert isinstance(dialog, LicenceDialog) and dialog.isVisible()
     text = dialog.findChild(QPlainTextEdit)
@@ -111,7 +111,7 @@ def test_the_licence_is_shown_once_as_plain_text(
     assert store.current.licences_seen == (REHEARSAL_MODEL.licence_name,)
     window._licence_dialog = None
     window.client.restart()
-    qtbot.waitUntil(lambda: window.client.model is not None, timeout=5000)
+    qtbot.waitUntil(lambda: window.client.model is not None, timeout=20000)
     assert window._licence_dialog is None
 
 
@@ -123,7 +123,7 @@ def test_the_demo_notice_stays_away_once_dismissed(
     qtbot.mouseClick(window.notices.demo._close, Qt.MouseButton.LeftButton)
     assert store.current.demo_notice_dismissed
     window.client.restart()
-    qtbot.waitUntil(lambda: window.client.model is not None, timeout=5000)
+    qtbot.waitUntil(lambda: window.client.model is not None, timeout=20000)
     assert not window.notices.demo.isVisible()
 
 
@@ -134,12 +134,12 @@ def test_compare_opens_with_the_typed_text_or_the_last_prompt(qtbot: QtBot, open
     assert window.commands.compare.isEnabled()
     assert [message.content for message in window._comparison()] == ["typed"]
     window.send_prompt("asked")
-    qtbot.waitUntil(lambda: window.replies.running is None, timeout=5000)
+    qtbot.waitUntil(lambda: window.replies.running is None, timeout=20000)
     window.composer.set_text("")
     assert [message.content for message in window._comparison()] == ["asked"]
     window.commands.compare.trigger()
     assert window.compare_dialog is not None and window.compare_dialog.isVisible()
-    qtbot.waitUntil(lambda: not window.client.active, timeout=10000)
+    qtbot.waitUntil(lambda: not window.client.active, timeout=20000)
     window.compare_dialog.close()
 
 
@@ -148,6 +148,6 @@ def test_diagnostics_name_the_machine_and_no_chat(
 ) -> None:
     window = open_window()
     window.send_prompt("a secret prompt")
-    qtbot.waitUntil(lambda: window.replies.running is None, timeout=5000)
+    qtbot.waitUntil(lambda: window.replies.running is None, timeout=20000)
     text = diagnostics(window.client, window.store, data_dir)
     assert version() in text and REHEARSAL_MODEL.name in text and "secret" not in text

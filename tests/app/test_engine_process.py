@@ -17,6 +17,7 @@ from app.main_window import MainWindow
 from app.settings.store import SettingsStore
 from app.transport import ProcessTransport
 from engine.protocol import FinishReason, Generate, Load, Message, Role
+from tests.app.busy_machine import allowed
 
 COMMAND = [sys.executable, "-m", "tests.app.fake_engine", "--load-seconds", "0.05"]
 
@@ -78,7 +79,7 @@ def write(qtbot: QtBot, window: MainWindow, prompt: str) -> None:
     window.send_prompt(prompt)
     reply = window.replies.running
     assert reply is not None
-    qtbot.waitUntil(lambda: len(reply.text) > 20, timeout=10000)
+    qtbot.waitUntil(lambda: len(reply.text) > 20, timeout=20000)
 
 
 def test_a_reply_over_a_real_pipe(qtbot: QtBot, window: MainWindow) -> None:
@@ -94,7 +95,7 @@ def test_a_killed_engine_leaves_the_text_and_can_be_restarted(qtbot: QtBot, wind
     reply = window.replies.running
     assert reply is not None
     os.kill(window.launcher.pid, signal.SIGTERM if os.name == "nt" else signal.SIGKILL)  # type: ignore[attr-defined]
-    qtbot.waitUntil(lambda: window.client.state is EngineState.DEAD, timeout=5000)
+    qtbot.waitUntil(lambda: window.client.state is EngineState.DEAD, timeout=20000)
     qtbot.wait(50)
     kept = reply.text
     assert kept and reply.reason is FinishReason.ERROR
@@ -112,7 +113,7 @@ def test_a_killed_engine_leaves_the_text_and_can_be_restarted(qtbot: QtBot, wind
 
 def test_a_crash_is_explained_in_the_details(qtbot: QtBot, window: MainWindow) -> None:
     window.send_prompt("/crash")
-    with qtbot.waitSignal(window.client.engine_died, timeout=10000) as died:
+    with qtbot.waitSignal(window.client.engine_died, timeout=20000) as died:
         pass
     assert "exit code 9" in died.args[0]
 
@@ -124,10 +125,12 @@ def test_closing_while_generating_takes_less_than_two_seconds(
     write(qtbot, window, prompt)
     pid = window.launcher.pid  # type: ignore[attr-defined]
     begun = time.perf_counter()
-    with qtbot.waitSignal(window.gone, timeout=4000):
+    with qtbot.waitSignal(window.gone, timeout=12000):
         window.close()
-        assert not window.isVisible() and time.perf_counter() - begun < 0.5, "the window goes at once"
-    assert time.perf_counter() - begun < 2.0
+        assert not window.isVisible() and time.perf_counter() - begun < allowed(0.5), (
+            "the window goes at once"
+        )
+    assert time.perf_counter() - begun < allowed(2.0)
     assert gone(pid)
 
 
@@ -137,7 +140,7 @@ def test_a_program_that_ends_at_once_is_noticed(
     program = [sys.executable, "-c", "import sys; print('no such module'); sys.exit(3)"]
     client = EngineClient(Launcher(tmp_path, program))
     clients.append(client)
-    with qtbot.waitSignal(client.engine_died, timeout=10000) as died:
+    with qtbot.waitSignal(client.engine_died, timeout=20000) as died:
         client.start()
     assert "exit code 3" in died.args[0] and "no such module" in died.args[0]
 
@@ -147,7 +150,7 @@ def test_a_program_that_is_not_there_is_noticed(
 ) -> None:
     client = EngineClient(Launcher(tmp_path, [str(tmp_path / "nothing")]))
     clients.append(client)
-    with qtbot.waitSignal(client.engine_died, timeout=10000) as died:
+    with qtbot.waitSignal(client.engine_died, timeout=20000) as died:
         client.start()
     assert "nothing" in died.args[0]
 
@@ -159,11 +162,11 @@ def test_closing_before_the_engine_has_connected(
     client = EngineClient(launcher)
     clients.append(client)
     client.start()
-    qtbot.waitUntil(lambda: bool(launcher.made) and launcher.made[0].pid is not None, timeout=5000)
+    qtbot.waitUntil(lambda: bool(launcher.made) and launcher.made[0].pid is not None, timeout=20000)
     begun = time.perf_counter()
-    with qtbot.waitSignal(client.closed, timeout=4000):
+    with qtbot.waitSignal(client.closed, timeout=12000):
         client.shutdown()
-    assert time.perf_counter() - begun < 2.0
+    assert time.perf_counter() - begun < allowed(2.0)
     assert gone(launcher.pid)
 
 

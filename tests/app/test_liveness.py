@@ -8,7 +8,6 @@ again, and is not asked of a machine that is given to other work.
 from __future__ import annotations
 
 import itertools
-import os
 import statistics
 import time
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.message_text import MessageText
 from app.main_window import MainWindow
 from engine.protocol import GenerationSettings, Origin
+from tests.app.busy_machine import starved
 from tests.app.conftest import OpenWindow
 from tests.app.fake_engine import SENTENCE, Script, say
 
@@ -85,11 +85,6 @@ class Streamed:
             f"of it own work {self.own[-1]:.3f} s at most, heartbeat {self.beats[-1]:.3f} s, "
             f"{self.per_token * 1000:.2f} ms a token"
         )
-
-
-def starved() -> bool:
-    """Whether other programs want more processors than there are."""
-    return hasattr(os, "getloadavg") and os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1)
 
 
 def gaps(times: list[float]) -> list[float]:
@@ -164,6 +159,6 @@ def test_settings_reach_the_engine_at_once(qtbot: QtBot, open_window: OpenWindow
     window = open_window()
     window.store.update(temperature=0.5, max_new_tokens=7)
     window.send_prompt("x")
-    qtbot.waitUntil(lambda: window.replies.running is None, timeout=5000)
+    qtbot.waitUntil(lambda: window.replies.running is None, timeout=20000)
     wanted = GenerationSettings(temperature=0.5, max_new_tokens=7)
     assert window.engine_.commands[-1].settings == wanted  # type: ignore[attr-defined]

@@ -83,7 +83,7 @@ def name_of(widget: QWidget) -> str:
 def test_every_control_has_a_name_and_can_be_reached(qtbot: QtBot, open_window: OpenWindow) -> None:
     window = open_window()
     window.send_prompt("Hello?")
-    qtbot.waitUntil(lambda: window.replies.running is None, timeout=10000)
+    qtbot.waitUntil(lambda: window.replies.running is None, timeout=20000)
     nameless, unreachable, seen = [], [], 0
     for widget in window.findChildren(QWidget):
         if not widget.isVisible() or widget.objectName().startswith("qt_"):

@@ -18,6 +18,8 @@ from tests.app.conftest import OpenWindow
 from tests.app.fake_engine import PROBLEM, SENTENCE, Script, say
 
 LONG = Script(say(SENTENCE * 40), tokens_per_second=300, chunk_seconds=0.0)
+ENDLESS = Script(say(SENTENCE * 2000), tokens_per_second=200, chunk_seconds=0.0)
+"""For what must be stopped: it never ends by itself in the time of a test."""
 HOSTILE = "<script>alert(1)</script> <img src=http://example.invalid/x.png> **not bold**"
 
 
@@ -31,7 +33,7 @@ def ask(qtbot: QtBot, window: MainWindow, prompt: str = "Hello?") -> ChatMessage
     return message
 
 
-def finish(qtbot: QtBot, window: MainWindow, timeout: int = 10000) -> None:
+def finish(qtbot: QtBot, window: MainWindow, timeout: int = 20000) -> None:
     qtbot.waitUntil(lambda: window.replies.running is None, timeout=timeout)
     qtbot.wait(30)
 
@@ -69,9 +71,9 @@ def test_the_model_is_loaded_and_named(open_window: OpenWindow) -> None:
 
 
 def test_stop_ends_the_reply_and_keeps_it(qtbot: QtBot, open_window: OpenWindow) -> None:
-    window = open_window(LONG)
+    window = open_window(ENDLESS)
     reply = ask(qtbot, window)
-    qtbot.waitUntil(lambda: len(reply.text) > 100, timeout=5000)
+    qtbot.waitUntil(lambda: len(reply.text) > 100, timeout=20000)
     assert window.commands.stop.isEnabled()
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Escape)
     finish(qtbot, window)
@@ -83,10 +85,10 @@ def test_stop_ends_the_reply_and_keeps_it(qtbot: QtBot, open_window: OpenWindow)
 
 
 def test_the_stop_button_stands_where_send_was(qtbot: QtBot, open_window: OpenWindow) -> None:
-    window = open_window(LONG)
+    window = open_window(ENDLESS)
     reply = ask(qtbot, window)
     assert window.composer.send_button.accessibleName().startswith("Stop")
-    qtbot.waitUntil(lambda: bool(reply.text), timeout=5000)
+    qtbot.waitUntil(lambda: bool(reply.text), timeout=20000)
     qtbot.mouseClick(window.composer.send_button, Qt.MouseButton.LeftButton)
     finish(qtbot, window)
     assert reply.reason is FinishReason.STOPPED
@@ -98,7 +100,7 @@ def test_eagle_is_switched_in_mid_reply(qtbot: QtBot, open_window: OpenWindow) -
     button = window.top_bar.button(window.commands.eagle)
     assert button.text() == "EAGLE on"
     reply = ask(qtbot, window)
-    qtbot.waitUntil(lambda: len(reply.text) > 60, timeout=5000)
+    qtbot.waitUntil(lambda: len(reply.text) > 60, timeout=20000)
     window.commands.eagle.trigger()
     assert button.text() == "EAGLE off" and not window.store.current.eagle
     finish(qtbot, window)
@@ -133,7 +135,7 @@ def test_a_long_prompt_shows_its_progress(qtbot: QtBot, open_window: OpenWindow)
         seen.add(view_of(window, reply).remark("state"))
         return reply.state is MessageState.DONE
 
-    qtbot.waitUntil(reading, timeout=5000)
+    qtbot.waitUntil(reading, timeout=20000)
     assert any("Reading the prompt" in text and " of " in text for text in seen), seen
 
 
@@ -196,11 +198,11 @@ def test_a_failed_load_can_be_tried_again(qtbot: QtBot, open_window: OpenWindow)
     problem = Failed("The weights are damaged.", "Download them again.", kind="model")
     window = open_window(Script(say("x"), load_problem=problem, chunk_seconds=0.0), loaded=False)
     bar = window.notices.error
-    qtbot.waitUntil(bar.isVisible, timeout=5000)
+    qtbot.waitUntil(bar.isVisible, timeout=20000)
     assert "The weights are damaged. Download them again." in bar.label.text()
     assert "No model" in window.composer.hint.text() and not window.notices.loading.isVisible()
     qtbot.mouseClick(bar.offers()[0], Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: len(window.engine_.sent(Load)) == 2, timeout=5000)  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: len(window.engine_.sent(Load)) == 2, timeout=20000)  # type: ignore[attr-defined]
 
 
 def test_typing_is_possible_before_the_model_is_there(qtbot: QtBot, open_window: OpenWindow) -> None:
@@ -209,9 +211,9 @@ def test_typing_is_possible_before_the_model_is_there(qtbot: QtBot, open_window:
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
     assert window.composer.text == "early" and window.replies.running is None
     assert not window.composer.send_button.isEnabled()
-    qtbot.waitUntil(lambda: "loading" in window.composer.hint.text(), timeout=5000)
-    qtbot.waitUntil(lambda: window.notices.loading.bar.value() > 0, timeout=5000)
-    qtbot.waitUntil(window.composer.send_button.isEnabled, timeout=5000)
+    qtbot.waitUntil(lambda: "loading" in window.composer.hint.text(), timeout=20000)
+    qtbot.waitUntil(lambda: window.notices.loading.bar.value() > 0, timeout=20000)
+    qtbot.waitUntil(window.composer.send_button.isEnabled, timeout=20000)
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
     finish(qtbot, window)
 
@@ -226,9 +228,9 @@ def test_examples_are_sent(qtbot: QtBot, open_window: OpenWindow, place: int) ->
 
 
 def test_marks_can_be_switched_at_any_time(qtbot: QtBot, open_window: OpenWindow) -> None:
-    window = open_window(LONG)
+    window = open_window(ENDLESS)
     reply = ask(qtbot, window)
-    qtbot.waitUntil(lambda: len(reply.text) > 100, timeout=5000)
+    qtbot.waitUntil(lambda: len(reply.text) > 100, timeout=20000)
     window.commands.highlight.trigger()
     assert not view_of(window, reply).body.layer.visible and not window.store.current.highlight
     window.commands.highlight.trigger()
