@@ -36,7 +36,8 @@ class TransformersPeer:
         from transformers import AutoModelForCausalLM
 
         self._torch = torch
-        self._model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        self._model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        self._model.train(False)
 
     def tokens_per_second(self, prompt: Sequence[int], new_tokens: int) -> float:
         clock = _Clock()

@@ -24,7 +24,7 @@ from engine.models.rounding import quantise_rows
 
 def int8_linear(weight: Tensor) -> Linear:
     """Row-wise int8, for CPUs."""
-    return RowwiseInt8Linear(*quantise_rows(weight, body_weight_levels()))
+    return RowwiseInt8Linear(*quantise_rows(weight, body_weight_levels()), fine=True)
 
 
 def dense_linear(weight: Tensor) -> Linear:
@@ -54,7 +54,10 @@ class Eagle3Inference:
             rows = tensors[f"midlayer.self_attn.{name}.weight"]
             return rows.view(count, config.head_dim, -1)[:, order].reshape(count * config.head_dim, -1)
 
-        self._fuse = make_linear(tensors["fc.weight"])
+        # A few columns of the tapped states are hundreds of times larger than the rest. A row's
+        # int8 step would follow them, so the columns' sizes move from the weights to the states.
+        self._columns = tensors["fc.weight"].abs().amax(0).clamp_min(1e-12)
+        self._fuse = make_linear(tensors["fc.weight"] / self._columns)
         self._qkv = make_linear(
             torch.cat(
                 (
@@ -90,7 +93,7 @@ class Eagle3Inference:
 
     def fuse(self, features: Tensor) -> Tensor:
         """Tapped states side by side [rows, 3 * target_hidden] → [rows, hidden]."""
-        return self._fuse(features)
+        return self._fuse(features * self._columns)
 
     def forward(
         self,

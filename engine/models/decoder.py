@@ -170,7 +170,7 @@ class Decoder:
         values = values[:, sight.start : sight.end]
         if kv_heads == 1:
             query = both[:, :heads].reshape(rows * heads, width)
-            alone = self._attend(query, keys[0], values[0], layer.score_scale, sight.bias)
+            alone: Tensor = self._attend(query, keys[0], values[0], layer.score_scale, sight.bias)
             return alone.view(rows, heads * width)
         group = heads // kv_heads
         query = both[:, :heads].view(rows, kv_heads, group, width).transpose(0, 1)
@@ -197,7 +197,8 @@ def rms_factor(x: Tensor, eps: float) -> Tensor:
     depending on a row's place in a vector register, and rows must not depend on that.
     """
     length = torch.linalg.vector_norm(x, 2, -1, True)
-    return length.square_().mul_(_inverse(x.shape[-1])).add_(eps).rsqrt_()
+    factor: Tensor = length.square_().mul_(_inverse(x.shape[-1])).add_(eps).rsqrt_()
+    return factor
 
 
 @functools.cache

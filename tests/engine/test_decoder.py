@@ -13,7 +13,6 @@ from engine.models.config import DecoderConfig
 from engine.models.loading import TensorSource
 from engine.models.weights import float_weights
 from engine.tree import DraftTree
-
 from tests.engine import tiny
 
 

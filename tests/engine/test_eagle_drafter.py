@@ -138,6 +138,13 @@ def test_int8_drafts_are_nearly_those_of_float(checkpoint: Eagle3Checkpoint, emb
     generator = torch.Generator().manual_seed(2)
     tokens = torch.randint(2, tiny.VOCABULARY, (20,), generator=generator).tolist()
     features = torch.randn(19, 3 * 64, generator=generator)
+    # As in real residual streams: some columns are far larger, and fc makes up for it.
+    size = torch.ones(192)
+    size[[3, 70, 150]] = 3000.0
+    features = features * size
+    tensors = dict(checkpoint.tensors)
+    tensors["fc.weight"] = tensors["fc.weight"] / size
+    checkpoint = Eagle3Checkpoint(checkpoint.config, tensors)
     trees = []
     for make in (dense_linear, int8_linear):
         drafter = EagleDrafter(Eagle3Inference(checkpoint, embedding, make), 128)

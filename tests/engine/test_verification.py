@@ -209,5 +209,5 @@ def test_the_mask_is_ancestry() -> None:
     [([], []), ([1], [0]), ([1, 2], [-1, 1]), ([1, 2, 2], [-1, 0, 0]), ([1, 2], [-1, -1])],
 )
 def test_what_is_not_a_tree_is_refused(tokens: list[int], parents: list[int]) -> None:
-    with pytest.raises(ValueError, match="root|parent|children"):
+    with pytest.raises(ValueError, match=r"root|parent|children"):
         tree_of(tokens, parents)

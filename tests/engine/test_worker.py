@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 import time
@@ -146,7 +147,7 @@ def test_a_reply_from_start_to_end(engine: Engine, folder: Path, head: Path) -> 
             continue
         assert step.nodes[0].verdict is Verdict.ROOT and step.bonus is not None
         path = [0, *step.accepted]
-        assert all(step.nodes[b].parent == a for a, b in zip(path, path[1:], strict=False))
+        assert all(step.nodes[b].parent == a for a, b in itertools.pairwise(path))
         assert step.bonus.parent == path[-1]
         assert {i for i, node in enumerate(step.nodes) if node.verdict is Verdict.ACCEPTED} == set(step.accepted)
 
