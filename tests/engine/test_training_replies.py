@@ -4,81 +4,57 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
 from engine.errors import EngineError
-from engine.models.config import DecoderConfig
 from engine.prompting import ChatFormat
 from engine.training.features import FeatureStore
 from engine.training.prompts import encode_prompts, read_prompts, reply_end
 from engine.training.replies import ReplySettings, ReplyWriter, is_looping, sample
 from engine.training.target import BatchTarget, Cache
+from tests.engine import tiny
 
-VOCAB, TAPS, END = 384, (1, 2, 4), 7
-PREFIX = [2, 50, 60, 70, 80, 90, 10, 20]
+VOCAB, HIDDEN, TAPS, END = 640, 64, (1, 2, 7), 7
+PREFIX = [2, 50, 60, 70, 80, 90, 10, 20, 30, 31, 32, 33]
+"""With prompt and reply longer than the sliding window of 16."""
 PROMPTS = [[5, 6, 7, 8], [100, 3], [9, 300, 301], [44], [45, 46, 47, 48, 49, 50, 51]]
 
 
-class Weights:
-    """Tensors by name, as a model folder would give them."""
-
-    def __init__(self, model: Gemma3ForCausalLM) -> None:
-        self._state = model.state_dict()
-
-    def get(self, name: str) -> Tensor:
-        return self._state[name]
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return tiny.reference(kv_heads=2, vocabulary=VOCAB)
 
 
 @pytest.fixture(scope="module")
-def model() -> Gemma3ForCausalLM:
-    torch.manual_seed(0)
-    config = Gemma3TextConfig(
-        vocab_size=VOCAB,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=16,
-        query_pre_attn_scalar=16,
-        sliding_window=6,
-        layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
-        max_position_embeddings=128,
-        attn_implementation="eager",
-    )
-    model = Gemma3ForCausalLM(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.3)
-    return model
+def folder(model: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save(model, tmp_path_factory.mktemp("target"))
 
 
 @pytest.fixture
-def target(model: Gemma3ForCausalLM) -> BatchTarget:
-    config = DecoderConfig.from_hf(model.config.to_dict())
-    return BatchTarget(config, Weights(model), torch.float32)
+def target(folder: Path) -> BatchTarget:
+    return BatchTarget.load(folder, torch.float32)
 
 
 @torch.no_grad()
-def expected(model: Gemma3ForCausalLM, tokens: list[int]) -> tuple[Tensor, list[Tensor]]:
+def expected(model: Any, tokens: list[int]) -> tuple[Tensor, list[Tensor]]:
     """Logits and hidden states of one sequence, layer inputs by index."""
     out = model(torch.tensor([tokens]), output_hidden_states=True)
     return out.logits[0], [state[0] for state in out.hidden_states]
 
 
 def test_reading_and_stepping_agree_with_transformers_beyond_the_window(
-    model: Gemma3ForCausalLM, target: BatchTarget
+    model: Any, target: BatchTarget
 ) -> None:
     target.set_prefix(PREFIX, TAPS[:2])
     width = max(map(len, PROMPTS))
     tokens = torch.tensor([prompt + [0] * (width - len(prompt)) for prompt in PROMPTS])
     lengths = torch.tensor([len(prompt) for prompt in PROMPTS])
     final, states, cache = target.read(tokens, lengths, TAPS[:2])
-    room = Cache(torch.zeros(4, 5, width + 4, 32), torch.zeros(4, 5, width + 4, 32))
+    room = Cache(torch.zeros(7, 5, width + 4, 32), torch.zeros(7, 5, width + 4, 32))
     room.store(torch.arange(5), cache, torch.arange(5))
     spoken = [list(prompt) for prompt in PROMPTS]
     for row, prompt in enumerate(PROMPTS):
@@ -122,7 +98,7 @@ def write(target: BatchTarget, folder: Path, **changes: object) -> list[str]:
 
 
 def test_greedy_replies_and_their_states_equal_decoding_one_by_one(
-    model: Gemma3ForCausalLM, target: BatchTarget, tmp_path: Path
+    model: Any, target: BatchTarget, tmp_path: Path
 ) -> None:
     write(target, tmp_path)
     store = FeatureStore(tmp_path, TAPS, held_out_every=1000)
@@ -139,14 +115,14 @@ def test_greedy_replies_and_their_states_equal_decoding_one_by_one(
         probabilities = after.log_softmax(-1).gather(1, reply.top_ids.long())
         torch.testing.assert_close(reply.top_logprobs.float(), probabilities, atol=2e-2, rtol=1e-2)
         wanted = torch.cat([hidden[tap][len(asked) : len(asked) + len(reply.tokens)] for tap in TAPS[:2]], -1)
-        torch.testing.assert_close(store.pick(reply.states)[:, :64].float(), wanted, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(store.pick(reply.states)[:, : 2 * HIDDEN].float(), wanted, atol=1e-3, rtol=1e-3)
         if reply.temperature == 0:
             greedy += 1
             assert said == logits[len(asked) - 1 : -1].argmax(-1).tolist()
         assert len(reply.tokens) == 9 or said[-1] == END
         assert END not in said[:-1]
     assert greedy == 4  # one prompt is too long
-    torch.testing.assert_close(store.prefix_states[:, 32:64].float(), expected(model, PREFIX)[1][2], atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(store.prefix_states[:, HIDDEN : 2 * HIDDEN], expected(model, PREFIX)[1][2], atol=1e-3, rtol=1e-3)
 
 
 def test_replies_resume_by_shard_and_refuse_to_mix_settings(target: BatchTarget, tmp_path: Path) -> None:
