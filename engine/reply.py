@@ -36,6 +36,7 @@ class ReplyText:
         self._matcher = StopMatcher(stop_strings)
         self._ends = frozenset(end_tokens)
         self._fresh: list[tuple[int, str]] = []
+        self._begun = False
 
     def emit(self, token: int) -> bool:
         """Take one token; true when it completes a stop string."""
@@ -46,10 +47,19 @@ class ReplyText:
     def take(self, last: bool) -> list[tuple[int, str]]:
         """(token, text) since the last call; with ``last``, what was held back comes too."""
         fresh, self._fresh = self._fresh, []
+        if not self._begun:
+            fresh = [(token, self._first(text)) for token, text in fresh]
         if last and fresh:
             rest = self._matcher.push(self._decoder.flush()) + self._matcher.flush()
             fresh[-1] = (fresh[-1][0], fresh[-1][1] + rest)
         return fresh
+
+    def _first(self, text: str) -> str:
+        """The reply's first text without the space that joins it to a plain-text prompt."""
+        if self._begun or not text:
+            return text
+        self._begun = True
+        return text.removeprefix(" ")
 
 
 class Tally:
