@@ -46,8 +46,8 @@ def draw_curves(metrics: Sequence[Mapping[str, Any]], path: Path) -> bool:
     return True
 
 
-def write_card(folder: Path, config: Eagle3Config, measured: Mapping[str, Any], curves: bool) -> None:
-    """Write ``README.md`` beside a head; ``measured`` is the last line of its metrics."""
+def write_card(folder: Path, config: Eagle3Config, measured: Mapping[str, Any], curves: bool, terms: str = "") -> None:
+    """Write ``README.md`` beside a head; ``measured`` is the last line of its metrics, ``terms`` the target's licence."""
     facts = config.training
     lines = [
         f"# EAGLE-3 head for {config.target_name or 'its target'}",
@@ -94,6 +94,8 @@ def write_card(folder: Path, config: Eagle3Config, measured: Mapping[str, Any], 
     ]
     if curves:
         lines += [f"![loss and acceptance over the steps]({CURVES})", ""]
+    if terms:
+        lines += ["## Terms", "", f"Trained on the outputs of its target and derived from it: {terms} apply to this head too.", ""]
     part = folder / "README.md.part"
     part.write_text("\n".join(lines), encoding="utf-8")
     part.replace(folder / "README.md")

@@ -18,6 +18,7 @@ reply, since a head pairs the state of a token with the *next* token.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from torch import Tensor
 from engine.errors import EngineError
 
 PREFIX_FILE = "prefix.safetensors"
+SETTINGS_FILE = "replies.json"
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,9 @@ class FeatureStore:
         self._hidden = prefix_states.shape[-1] // len(stored)
         self._columns = [stored.index(tap) for tap in taps]
         self.prefix_states = self.pick(prefix_states)
+        settings = folder / SETTINGS_FILE
+        self.made_with: dict[str, object] = json.loads(settings.read_text("utf-8")) if settings.exists() else {}
+        """How the replies were made, for the card."""
         self.shards = [Shard(path) for path in paths]
         self.training: list[tuple[int, int]] = []
         self.held_out: list[tuple[int, int]] = []

@@ -81,6 +81,7 @@ class Trainer:
         """``embedding [vocab, hidden]`` is the target's table, ``scale`` as in BatchMaker."""
         self.config, self.settings, self.folder, self.report = config, settings, folder, report
         self.draft_ids, self.scale, self.embedding, self.store = vocabulary.ids, scale, embedding, store
+        self.coverage = vocabulary.coverage
         self.maker = BatchMaker(store, vocabulary.to_draft(), scale)
         torch.manual_seed(settings.seed)
         self.head = Eagle3Head(config)

@@ -20,7 +20,7 @@ from engine.errors import EngineError
 from engine.heads.checkpoint import write_eagle3
 from engine.heads.config import Eagle3Config
 from engine.models.config import DecoderConfig
-from engine.models.demo import demo_folder
+from engine.models.demo import demo_folder, demo_licence
 from engine.models.loading import TensorSource
 from engine.models.weights import EMBEDDING
 from engine.prompting import DEMO, ChatFormat
@@ -90,7 +90,8 @@ def export(arguments: argparse.Namespace, report: Report) -> None:
     curves = draw_curves(metrics, out / CURVES)
     if not curves:
         report("matplotlib is not installed, the card goes without curves")
-    write_card(out, head.config, metrics[-1], curves)
+    terms = demo_licence()[0] if arguments.model == DEMO else ""
+    write_card(out, head.config, metrics[-1], curves, terms)
     report(f"The head is in {out}")
 
 
@@ -132,12 +133,18 @@ def training_facts(trainer: Trainer) -> dict[str, object]:
     """What the card and ``config.json`` tell about a run."""
     store, settings = trainer.store, trainer.settings
     rows = store.rows(store.training)
-    return {
+    made = store.made_with
+    facts: dict[str, object] = {}
+    if "temperatures" in made:
+        facts["temperatures of the replies"] = made["temperatures"]
+        facts["tokens that replies were written with"] = made.get("reply_vocabulary") or trainer.config.vocab_size
+    return facts | {
         "reply tokens": rows,
         "replies": len(store.training),
         "steps": trainer.step,
         "passes over the data": round(trainer.step * settings.batch_rows / max(rows, 1), 1),
         "unrolled depths": len(settings.fractions),
+        "draft tokens' share of the target's probability": f"{trainer.coverage:.2%}",
         "minutes": round(trainer.seconds / 60),
     }
 

@@ -20,10 +20,8 @@ import torch
 from torch import Tensor
 
 from engine.errors import EngineError
-from engine.training.features import Prompt, Reply, write_prefix, write_shard
+from engine.training.features import SETTINGS_FILE, Prompt, Reply, write_prefix, write_shard
 from engine.training.target import BatchTarget, Cache
-
-SETTINGS_FILE = "replies.json"
 
 
 @dataclass(frozen=True)
@@ -129,8 +127,15 @@ class ReplyWriter:
 
     def _claim(self, folder: Path, prompts: int) -> None:
         """Write what all shards share, or check that shards already there were made the same way."""
-        made = {"settings": asdict(self.settings), "taps": list(self.taps), "prefix": self.target.prefix_ids}
-        text = json.dumps(made | {"prompts": prompts}, indent=1)
+        words = self.target.output_ids
+        made = {
+            **asdict(self.settings),
+            "reply_vocabulary": None if words is None else len(words),
+            "prompts": prompts,
+            "taps": self.taps,
+            "prefix": self.target.prefix_ids,
+        }
+        text = json.dumps(made)
         path = folder / SETTINGS_FILE
         if path.exists():
             if json.loads(path.read_text(encoding="utf-8")) != json.loads(text):
