@@ -8,7 +8,8 @@ float here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -22,12 +23,18 @@ from engine.models.linear import DenseLinear, Linear, RowwiseInt8Linear, body_we
 from engine.models.rounding import quantise_rows
 
 
-def int8_linear(weight: Tensor) -> Linear:
+class MakeLinear(Protocol):
+    def __call__(self, weight: Tensor, *, fine: bool = False) -> Linear:
+        """A linear of ``weight`` [out, in]; ``fine`` asks for more exact activations."""
+        ...
+
+
+def int8_linear(weight: Tensor, *, fine: bool = False) -> Linear:
     """Row-wise int8, for CPUs."""
-    return RowwiseInt8Linear(*quantise_rows(weight, body_weight_levels()), fine=True)
+    return RowwiseInt8Linear(*quantise_rows(weight, body_weight_levels()), fine=fine)
 
 
-def dense_linear(weight: Tensor) -> Linear:
+def dense_linear(weight: Tensor, *, fine: bool = False) -> Linear:
     return DenseLinear(weight)
 
 
@@ -42,7 +49,7 @@ class Eagle3Inference:
         self,
         checkpoint: Eagle3Checkpoint,
         embedding: Tensor,
-        make_linear: Callable[[Tensor], Linear] = int8_linear,
+        make_linear: MakeLinear = int8_linear,
     ) -> None:
         config = self.config = checkpoint.config
         tensors = {
@@ -57,7 +64,7 @@ class Eagle3Inference:
         # A few columns of the tapped states are hundreds of times larger than the rest. A row's
         # int8 step would follow them, so the columns' sizes move from the weights to the states.
         self._columns = tensors["fc.weight"].abs().amax(0).clamp_min(1e-12)
-        self._fuse = make_linear(tensors["fc.weight"] / self._columns)
+        self._fuse = make_linear(tensors["fc.weight"] / self._columns, fine=True)
         self._qkv = make_linear(
             torch.cat(
                 (
@@ -71,7 +78,7 @@ class Eagle3Inference:
         self._gate_up = make_linear(
             torch.cat((tensors["midlayer.mlp.gate_proj.weight"], tensors["midlayer.mlp.up_proj.weight"]))
         )
-        self._down = make_linear(tensors["midlayer.mlp.down_proj.weight"])
+        self._down = make_linear(tensors["midlayer.mlp.down_proj.weight"], fine=True)
         self._lm_head = make_linear(tensors["lm_head.weight"])
         self._embedding_norm = tensors["midlayer.input_layernorm.weight"]
         self._hidden_norm = tensors["midlayer.hidden_norm.weight"]
