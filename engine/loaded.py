@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from engine.models.quantise import FORMAT, int8_weights, quantise
 from engine.models.weights import EMBEDDING, Tensors, float_weights
 from engine.paths import cache_folder
 from engine.prompting import ChatFormat
-from engine.protocol import Load, ModelInfo
+from engine.protocol import Load, Message, ModelInfo
 from engine.tokenizing import Tokenizer
 
 Progress = Callable[[str, float | None], None]
@@ -70,6 +70,10 @@ class LoadedModel:
         context = self.info.context_length
         drafter = EagleDrafter(self.head, context) if self.head is not None else None
         return Session(self.decoder, drafter, self.limits, context)
+
+    def prompt(self, messages: Sequence[Message]) -> list[int]:
+        """The token ids that ask for the next reply to ``messages``."""
+        return self.tokenizer.encode(self.chat.render(messages), add_bos=self.chat.add_bos)
 
 
 def load_model(

@@ -141,7 +141,7 @@ class Worker:
             self._send(_nothing(command))
             return
         model = self._model
-        prompt = model.tokenizer.encode(model.chat.render(command.messages), add_bos=model.chat.add_bos)
+        prompt = model.prompt(command.messages)
         try:
             finished = run_reply(
                 self._session,

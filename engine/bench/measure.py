@@ -104,9 +104,7 @@ class Bench:
         self._sessions: dict[bool, Session] = {eagle: model.session() for eagle in (False, True)}
 
     def prompt_ids(self, prompt: BenchPrompt) -> list[int]:
-        model = self.model
-        text = model.chat.render([Message(Role.USER, prompt.text)])
-        return model.tokenizer.encode(text, add_bos=model.chat.add_bos)
+        return self.model.prompt([Message(Role.USER, prompt.text)])
 
     def pair(self, prompt: BenchPrompt, eagle_first: bool) -> Pair:
         """Both modes, one after the other; alternate ``eagle_first`` to cancel drift."""

@@ -95,7 +95,7 @@ def _compare(model: LoadedModel, history: list[Message], settings: GenerationSet
 def _answer(
     model: LoadedModel, session: Session, history: list[Message], settings: GenerationSettings, quiet: bool
 ) -> Finished:
-    prompt = model.tokenizer.encode(model.chat.render(history), add_bos=model.chat.add_bos)
+    prompt = model.prompt(history)
     switches = Switches(settings.eagle)
 
     def send(event: Event) -> None:

@@ -86,8 +86,7 @@ class RowwiseInt8Linear:
         self._call = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
 
     def __call__(self, x: Tensor, row_scale: Tensor | None = None) -> Tensor:
-        peak = x.abs().amax(-1, True).clamp_min_(1e-30)
-        unit = x / peak
+        unit, peak = unit_rows(x)
         if self._fine:
             steps = unit * _LEVELS
             rest = steps.sub_(steps.round()).mul_(_TWO)  # within -1 and 1
@@ -112,3 +111,9 @@ def body_weight_levels() -> int:
     worst = RowwiseInt8Linear(torch.full((16, 64), FULL_WEIGHT_LEVELS, dtype=torch.int8), torch.ones(16))
     exact = bool((worst.unit_call(torch.ones(1, 64)) == FULL_WEIGHT_LEVELS * 64).all())
     return FULL_WEIGHT_LEVELS if exact else SAFE_WEIGHT_LEVELS
+
+
+def unit_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows divided by their largest magnitude, and that magnitude [rows, 1]."""
+    peak = x.abs().amax(-1, True).clamp_min_(1e-30)
+    return x / peak, peak

@@ -12,7 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from engine.models.linear import DenseLinear, RowwiseInt8Linear
+from engine.models.linear import DenseLinear, RowwiseInt8Linear, unit_rows
 
 BLOCK_ROWS = 16384
 
@@ -82,9 +82,3 @@ class Int8Head:
 
     def memory_bytes(self) -> int:
         return sum(block.memory_bytes() for block in self._blocks)
-
-
-def unit_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows divided by their largest magnitude, and that magnitude [rows, 1]."""
-    peak = x.abs().amax(-1, True).clamp_min_(1e-30)
-    return x / peak, peak
