@@ -15,6 +15,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from engine.settings import GenerationSettings as GenerationSettings
+from engine.settings import MethodInfo as MethodInfo
+from engine.settings import MethodSetting as MethodSetting
+from engine.settings import Needs as Needs
+from engine.settings import SettingKind as SettingKind
+from engine.settings import SettingValue as SettingValue
+from engine.settings import Shape as Shape
+from engine.settings import TreeSettings as TreeSettings
+
 # --------------------------------------------------------------------------- plain data
 
 
@@ -28,33 +37,6 @@ class Role(StrEnum):
 class Message:
     role: Role
     content: str
-
-
-@dataclass(frozen=True, slots=True)
-class TreeSettings:
-    """Size of the dynamic draft tree; ``None`` fields are chosen by the engine for this machine."""
-
-    nodes: int | None = None
-    """Rows verified in one target pass, root included."""
-    depth: int | None = None
-    """Levels below the root."""
-    top_k: int | None = None
-    """Children considered per node, and nodes expanded per level."""
-
-
-@dataclass(frozen=True, slots=True)
-class GenerationSettings:
-    temperature: float = 0.0
-    """0 is greedy decoding."""
-    top_p: float = 1.0
-    top_k: int = 0
-    """0 switches the filter off."""
-    max_new_tokens: int = 256
-    seed: int | None = None
-    eagle: bool = True
-    tree: TreeSettings = field(default_factory=TreeSettings)
-    stop: tuple[str, ...] = ()
-    """Stop strings in addition to the model's own."""
 
 
 class FinishReason(StrEnum):
@@ -78,6 +60,8 @@ class Verdict(StrEnum):
     ROOT = "root"
     ACCEPTED = "accepted"
     REJECTED = "rejected"
+    WINDOW = "window"
+    """Not a guess: a row of the window, which the target computes for the method's sake."""
 
 
 class Origin(StrEnum):
@@ -163,6 +147,8 @@ class ReplyStats:
     decode_seconds: float
     times: StepTimes
     """Sums over the reply's steps."""
+    method: str = ""
+    """Id of the method."""
 
     @property
     def tokens_per_second(self) -> float:
@@ -198,6 +184,10 @@ class ModelInfo:
     licence_name: str = ""
     licence_text: str = ""
     """Shown once by the application, as plain text."""
+    methods: tuple[MethodInfo, ...] = ()
+    """Every method the engine knows, also those that this model cannot use, with the reason."""
+    method: str = ""
+    """Id of the method used when none is named."""
 
 
 # --------------------------------------------------------------------------- commands
@@ -210,6 +200,8 @@ class Load:
     model: str = "demo"
     head: str | None = None
     """Folder of the head; ``None`` takes the model's own, ``""`` loads none."""
+    draft: str = ""
+    """Folder of a smaller model with the same vocabulary, to draft with; none when empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +300,14 @@ class Step:
     """Indices into ``nodes`` of the accepted path, root left out, shallowest first."""
     bonus: Bonus | None = None
     mode: Mode = Mode.PLAIN
+    method: str = ""
+    """Id of the method that drafted ``nodes``."""
+    shape: Shape = Shape.TREE
+    window: tuple[TreeNode, ...] = ()
+    """Rows that the target computed beside the guesses. Their parents are indices into
+    ``nodes + window``."""
+    notice: str = ""
+    """Something the user should see now, e.g. that drafting pauses because it loses."""
 
     @property
     def text(self) -> str:
