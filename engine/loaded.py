@@ -16,7 +16,8 @@ from engine.drafting.eagle import EagleDrafter
 from engine.errors import EngineError, HeadError, ModelError, ResourceError
 from engine.generation import Session
 from engine.heads.checkpoint import check_fits, read_eagle3
-from engine.heads.eagle3_inference import Eagle3Inference, dense_linear, int8_linear
+from engine.heads.eagle3_inference import Eagle3Inference
+from engine.heads.projections import dense_linear, int8_linear
 from engine.models.building import ConversionCancelled
 from engine.models.config import DecoderConfig
 from engine.models.decoder import Decoder

@@ -1,4 +1,4 @@
-"""EAGLE's dynamic draft tree (EAGLE-2, arXiv 2406.16858, section 4) on an EAGLE-3 head.
+"""EAGLE's dynamic draft tree (EAGLE-2, arXiv 2406.16858, section 4) on an EAGLE head of any version.
 
 Expand level by level, keeping the best ``top_k`` nodes by path probability as the beam;
 then rerank: of all candidates the ``nodes - 1`` best form the tree. Two shortcuts
@@ -16,11 +16,14 @@ import torch
 from torch import Tensor
 
 from engine.drafting.drafter import TreeLimits
-from engine.heads.eagle3_inference import Eagle3Inference
+from engine.drafting.growth import Growth
+from engine.heads.inference import EagleInference
 from engine.tree import DraftTree
 
 REFRESH_ROWS = 256
 """Rows of one pass while the prompt's features go through the head."""
+TREE_ROOM = 32 * 64
+"""Slots behind a full context: the largest tree's nodes that are run through the head."""
 
 
 class EagleDrafter:
@@ -31,20 +34,20 @@ class EagleDrafter:
     with length).
     """
 
-    def __init__(self, head: Eagle3Inference, max_length: int, *, min_path_probability: float = 0.0) -> None:
+    def __init__(self, head: EagleInference, max_length: int, *, min_path_probability: float = 0.0) -> None:
         self._head = head
-        self._cache = head.new_cache(max_length)
+        self._cache = head.new_cache(max_length + TREE_ROOM)
         self._pending: list[Tensor] = []
         self._pending_rows = 0
         self._floor = math.log(min_path_probability) if min_path_probability > 0 else -math.inf
 
     @property
     def name(self) -> str:
-        return "EAGLE-3"
+        return self._head.name
 
     @property
     def taps(self) -> tuple[int, ...]:
-        return self._head.config.taps
+        return self._head.taps
 
     def observe(self, features: Tensor) -> None:
         self._pending.append(features)
@@ -85,46 +88,26 @@ class EagleDrafter:
         self._pending, self._pending_rows = [], 0
         return states[-1:]
 
+    def begin(self, tokens: Sequence[int], rows: int = 0) -> Growth:
+        """A tree of the root alone, ready to grow by up to ``rows`` more nodes run through the head."""
+        output = self.refresh(tokens)
+        # Growing the cache later would forget what this tree has written behind its length.
+        self._cache.reserve(rows)
+        return Growth(self._head, self._cache, tokens, output)
+
     def propose(self, tokens: Sequence[int], limits: TreeLimits) -> DraftTree:
-        states = self.refresh(tokens)
-        wanted = limits.nodes - 1
-        root_pair = len(tokens) - 2  # position of the pair that ends in the root
-        # Candidates in order of creation, root first; a parent always precedes its child.
-        ids, parents, scores, own = [tokens[-1]], [-1], [0.0], [0.0]
-        beam = [0]
-        slots: dict[int, int] = {}  # candidate → its slot among this tree's keys
+        growth = self.begin(tokens, (limits.depth - 1) * limits.top_k)
+        scores, wanted = growth.scores, limits.nodes - 1
         for level in range(1, limits.depth + 1):
-            if level > 1:
-                states = self._expand(beam, ids, parents, states, slots, root_pair + level - 1)
-            best_ids, best_logs = self._head.best(states, limits.top_k)
-            fresh: list[int] = []
-            for row, node in enumerate(beam):
-                for token, log in zip(best_ids[row], best_logs[row], strict=True):
-                    score = scores[node] + log
-                    if score <= self._floor or score == -math.inf:
-                        break
-                    fresh.append(len(ids))
-                    ids.append(token)
-                    parents.append(node)
-                    scores.append(score)
-                    own.append(log)
-            source = {node: row for row, node in enumerate(beam)}
+            fresh = growth.branch(limits.top_k, self._floor)
             fresh.sort(key=lambda node: (-scores[node], node))
             bar = self._bar(scores, wanted)
             beam = [node for node in fresh[: limits.top_k] if scores[node] >= bar]
             if not beam:
                 break
-            # A node's input is its parent's output.
-            states = states[[source[parents[node]] for node in beam]]
-        order = sorted(range(1, len(ids)), key=lambda node: (-scores[node], node))[:wanted]
-        chosen = [0, *sorted(order)]
-        place = {node: index for index, node in enumerate(chosen)}
-        return DraftTree(
-            tokens=tuple(ids[node] for node in chosen),
-            parents=tuple(-1 if node == 0 else place[parents[node]] for node in chosen),
-            probabilities=tuple(math.exp(own[node]) for node in chosen),
-            path_probabilities=tuple(math.exp(scores[node]) for node in chosen),
-        )
+            if level < limits.depth:
+                growth.advance(beam)
+        return growth.tree(sorted(range(1, len(scores)), key=lambda node: (-scores[node], node))[:wanted])
 
     @staticmethod
     def _bar(scores: Sequence[float], wanted: int) -> float:
@@ -132,25 +115,3 @@ class EagleDrafter:
         if len(scores) - 1 < wanted:
             return -math.inf
         return sorted(scores[1:], reverse=True)[wanted - 1]
-
-    def _expand(
-        self,
-        beam: Sequence[int],
-        ids: Sequence[int],
-        parents: Sequence[int],
-        states: Tensor,
-        slots: dict[int, int],
-        position: int,
-    ) -> Tensor:
-        """Run the head on the beam's nodes; a node sees its ancestors and itself."""
-        drafted = len(slots)
-        seen = [[False] * (drafted + len(beam)) for _ in beam]
-        for row, node in enumerate(beam):
-            slots[node] = drafted + row
-            while node > 0:
-                seen[row][slots[node]] = True
-                node = parents[node]
-        tokens = [ids[node] for node in beam]
-        return self._head.forward(
-            states, tokens, [position] * len(beam), self._cache, drafted, torch.tensor(seen)
-        )

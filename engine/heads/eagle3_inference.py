@@ -9,33 +9,16 @@ float here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from engine.heads.checkpoint import Eagle3Checkpoint
+from engine.heads.projections import MakeLinear, int8_linear
 from engine.models.attention import float_attention
 from engine.models.cache import KVCache
 from engine.models.decoder import interleave, rms_factor
-from engine.models.linear import DenseLinear, Linear, RowwiseInt8Linear, body_weight_levels
-from engine.models.rounding import quantise_rows
-
-
-class MakeLinear(Protocol):
-    def __call__(self, weight: Tensor, *, fine: bool = False) -> Linear:
-        """A linear of ``weight`` [out, in]; ``fine`` asks for more exact activations."""
-        ...
-
-
-def int8_linear(weight: Tensor, *, fine: bool = False) -> Linear:
-    """Row-wise int8, for CPUs."""
-    return RowwiseInt8Linear(*quantise_rows(weight, body_weight_levels()), fine=fine)
-
-
-def dense_linear(weight: Tensor, *, fine: bool = False) -> Linear:
-    return DenseLinear(weight)
 
 
 class Eagle3Inference:
@@ -44,6 +27,8 @@ class Eagle3Inference:
     Row i pairs the target's features of token i with the embedding of token i + 1; its
     position is i. The recurrent state is the layer's output before the final norm.
     """
+
+    name = "EAGLE-3"
 
     def __init__(
         self,
@@ -89,6 +74,10 @@ class Eagle3Inference:
         self._scale = torch.tensor(config.head_dim**-0.5)
         half = torch.arange(0, config.head_dim, 2, dtype=torch.float32) / config.head_dim
         self._frequencies = config.rope_theta**-half
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        return self.config.taps
 
     def new_cache(self, max_length: int) -> KVCache:
         config = self.config

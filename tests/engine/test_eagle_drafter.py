@@ -10,7 +10,9 @@ from engine.drafting.drafter import TreeLimits
 from engine.drafting.eagle import EagleDrafter
 from engine.heads.checkpoint import Eagle3Checkpoint
 from engine.heads.eagle3 import Eagle3Head
-from engine.heads.eagle3_inference import Eagle3Inference, dense_linear, int8_linear
+from engine.heads.eagle3_inference import Eagle3Inference
+from engine.heads.projections import dense_linear, int8_linear
+from engine.models.cache import KVCache
 from engine.tree import DraftTree
 from tests.engine import tiny
 
@@ -163,3 +165,24 @@ def test_missing_features_are_a_programming_error(checkpoint: Eagle3Checkpoint, 
     drafter.observe(torch.zeros(1, 192))
     with pytest.raises(ValueError, match="1 positions"):
         drafter.propose([2, 3, 4], tiny.LIMITS)
+
+
+@torch.inference_mode()
+def test_a_tree_wider_than_the_room_left_in_the_context_is_drafted(
+    checkpoint: Eagle3Checkpoint, embedding: Tensor
+) -> None:
+    """The head's cache has slots behind the context, and none of a tree's is lost when it grows."""
+    head = Eagle3Inference(checkpoint, embedding, dense_linear)
+    generator = torch.Generator().manual_seed(4)
+    tokens = torch.randint(2, tiny.VOCABULARY, (1024,), generator=generator).tolist()
+    features = torch.randn(1023, 3 * 64, generator=generator)
+    limits = TreeLimits(30, 4, 6)
+    trees = []
+    for context in (1024, 4096):  # the first cache starts with 1,024 slots and must grow for the tree
+        drafter = EagleDrafter(head, context)
+        if context == 4096:
+            drafter._cache = KVCache(1, 2, 16, 4096, initial=4096)
+        drafter.observe(features)
+        trees.append(by_path(drafter.propose(tokens, limits)))
+    assert trees[0] == pytest.approx(trees[1])
+    assert max(map(len, trees[0])) > 2

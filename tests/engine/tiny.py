@@ -14,7 +14,8 @@ from engine.generation import Session
 from engine.heads.checkpoint import Eagle3Checkpoint
 from engine.heads.config import Eagle3Config
 from engine.heads.eagle3 import Eagle3Head
-from engine.heads.eagle3_inference import Eagle3Inference, dense_linear
+from engine.heads.eagle3_inference import Eagle3Inference
+from engine.heads.projections import dense_linear
 from engine.models.config import DecoderConfig
 from engine.models.decoder import Decoder
 from engine.models.loading import TensorSource
