@@ -70,17 +70,19 @@ class ChatFormat:
     def render(self, messages: Sequence[Message]) -> str:
         """The prompt for the next reply to ``messages``; rendering is deterministic.
 
-        Neighbouring messages of one role are joined, for many templates insist on
+        When the last message is the assistant's, the prompt ends behind its text, so that
+        the model writes on. Neighbouring messages of one role are joined, for many templates insist on
         turns that alternate. A system message goes into the first user message
         where the template refuses to have one.
 
         :raises PromptError: there is nothing to answer, or the template refuses the conversation.
         """
         turns = _joined(messages)
+        begun = turns.pop()["content"] if turns and turns[-1]["role"] == Role.ASSISTANT else ""
         if not turns or turns[-1]["role"] != Role.USER:
             raise PromptError("There is no user message to answer.", "Write a message and send it.")
         try:
-            return self._run(turns)
+            return self._run(turns, begun)
         except jinja2.TemplateError as error:
             folded = _without_system(turns)
             if folded == turns:
@@ -88,7 +90,7 @@ class ChatFormat:
         except (TypeError, ValueError, ArithmeticError, LookupError, RecursionError, MemoryError) as error:
             raise self._refusal(error) from error
         try:
-            return self._run(folded)
+            return self._run(folded, begun)
         except Exception as error:  # whatever a stranger's template does
             raise self._refusal(error) from error
 
@@ -98,11 +100,27 @@ class ChatFormat:
             "Start a new chat, or take the system prompt out. If it happens again, use another model.",
         )
 
-    def _run(self, turns: Sequence[Mapping[str, str]]) -> str:
+    def _run(self, turns: Sequence[Mapping[str, str]], begun: str = "") -> str:
+        """The prompt; with the beginning of a reply it ends behind that, joined as the template joins it."""
+        asked = self._fill(turns, add_generation_prompt=True)
+        words = begun.strip()
+        if not words:
+            return asked
+        whole = self._fill([*turns, {"role": "assistant", "content": begun}], add_generation_prompt=False)
+        end = whole.rfind(words)
+        if end < 0:  # the template leaves a part out, such as a thought
+            return asked + begun
+        return whole[: end + len(words)] + begun[len(begun.rstrip()) :]
+
+    def _fill(self, turns: Sequence[Mapping[str, str]], add_generation_prompt: bool) -> str:
         context: dict[str, Any] = dict(self.tokens)
         copies = [dict(turn) for turn in turns]
         return self._compiled().render(
-            messages=copies, add_generation_prompt=True, tools=None, documents=None, **context
+            messages=copies,
+            add_generation_prompt=add_generation_prompt,
+            tools=None,
+            documents=None,
+            **context,
         )
 
     def _compiled(self) -> jinja2.Template:

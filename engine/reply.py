@@ -17,6 +17,7 @@ from engine.protocol import (
     Piece,
     PromptProgress,
     ReplyStats,
+    Role,
     Started,
     Step,
     StepTimes,
@@ -31,12 +32,19 @@ from engine.tree import DraftTree
 class ReplyText:
     """Turns emitted tokens into text, byte-safe, and ends the reply at a stop string."""
 
-    def __init__(self, tokenizer: Tokenizer, stop_strings: Sequence[str], end_tokens: Sequence[int]) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        stop_strings: Sequence[str],
+        end_tokens: Sequence[int],
+        begun: bool = False,
+    ) -> None:
+        """``begun``: the text goes on with a reply that is there, so its first space is its own."""
         self._decoder = StreamDecoder(tokenizer)
         self._matcher = StopMatcher(stop_strings)
         self._ends = frozenset(end_tokens)
         self._fresh: list[tuple[int, str]] = []
-        self._begun = False
+        self._begun = begun
 
     def emit(self, token: int) -> bool:
         """Take one token; true when it completes a stop string."""
@@ -140,7 +148,8 @@ def run_reply(
     trees out of the steps (for a bench that only wants figures).
     """
     settings, name = request.settings, request.request_id
-    text = ReplyText(tokenizer, (*stop_strings, *settings.stop), end_tokens)
+    goes_on = bool(request.messages) and request.messages[-1].role is Role.ASSISTANT
+    text = ReplyText(tokenizer, (*stop_strings, *settings.stop), end_tokens, begun=goes_on)
     tally = Tally()
     tokens: list[int] = []
     shown: list[str] = []

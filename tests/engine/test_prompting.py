@@ -146,6 +146,22 @@ def test_the_tags_and_filters_of_public_templates_work(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("begun", ["Hello", " Hello", "Hello, I\n", "<think>so</think>Hello"])
+def test_a_reply_is_written_on_where_it_ended(tmp_path: Path, begun: str) -> None:
+    chat = ChatFormat.load(write_model(tmp_path / "model"))
+    turns = [user("One?"), assistant("Two."), user("Hi")]
+    assert chat.render([*turns, assistant(begun)]) == chat.render(turns) + begun.lstrip()
+    joined = "" if begun[0] == " " else " "
+    demo = ChatFormat.load("demo")
+    assert demo.render([*turns, assistant(begun)]) == demo.render(turns) + joined + begun
+
+
+def test_a_thought_that_the_template_leaves_out_is_written_on(tmp_path: Path) -> None:
+    template = CHATML.replace("| trim", "| replace('<think>a</think>', '') | trim")
+    chat = ChatFormat.load(write_model(tmp_path / "model", template))
+    assert chat.render([user("Hi"), assistant("<think>a</think>b")]).endswith("<|assistant|><think>a</think>b")
+
+
 # --------------------------------------------------------------------------- what is refused
 
 
@@ -183,7 +199,7 @@ def test_a_broken_template_is_refused_at_loading(tmp_path: Path) -> None:
         ChatFormat.load(write_model(tmp_path / "model", "{{ bos_token }}\n{% for %}"))
 
 
-@pytest.mark.parametrize("messages", [[], [system("only")], [user("a"), assistant("b")]])
+@pytest.mark.parametrize("messages", [[], [system("only")], [assistant("b")]])
 def test_there_must_be_something_to_answer(messages: list[Message]) -> None:
     with pytest.raises(PromptError, match="no user message"):
         ChatFormat.load("demo").render(messages)

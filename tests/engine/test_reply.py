@@ -45,6 +45,13 @@ def test_only_one_joining_space_goes(tokenizer: Tokenizer) -> None:
     assert shown(tokenizer, " a b", [], 1)[0] == "a b"
 
 
+def test_a_reply_that_goes_on_keeps_its_first_space(tokenizer: Tokenizer) -> None:
+    reply = ReplyText(tokenizer, [], [1], begun=True)
+    for token in tokenizer.encode(" more"):
+        reply.emit(token)
+    assert "".join(text for _, text in reply.take(True)) == " more"
+
+
 def test_the_end_token_shows_nothing(tokenizer: Tokenizer) -> None:
     reply = ReplyText(tokenizer, [], [1])
     reply.emit(tokenizer.encode("x")[0])
