@@ -206,7 +206,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """Answer the last user message. ``request_id`` marks every event that belongs to the reply."""
+    """Answer the last user message, or write on the assistant's when that is the last.
+
+    ``request_id`` marks every event that belongs to the reply.
+    """
 
     request_id: str
     messages: tuple[Message, ...]
