@@ -14,13 +14,14 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from engine.drafting.drafter import Drafter, TreeLimits
+from engine.drafting.drafter import Drafter, Options, TreeLimits
+from engine.drafting.method import Methods
 from engine.errors import PromptError
 from engine.models.decoder import Decoder
 from engine.protocol import FinishReason, GenerationSettings, StepTimes
 from engine.sampling import Sampler
+from engine.target_rows import TargetRows
 from engine.tree import DraftTree
-from engine.verification import verify
 
 PREFILL_ROWS = 128
 """Prompt tokens of one pass: long enough for matrix products, short enough to stop soon."""
@@ -44,6 +45,8 @@ class StepRecord:
     """Whether drafting was on, even if this step had no room for a tree."""
     finish: FinishReason | None
     """Set on the last step."""
+    method: str = ""
+    """Id of the reply's method."""
 
 
 class Switches:
@@ -54,17 +57,47 @@ class Switches:
         self.stopped = False
 
 
-class Session:
-    """One conversation's sequence over a target and, where there is one, a drafter."""
+@dataclass(slots=True)
+class _Reply:
+    """What stays the same through a reply, and how far it is."""
 
-    def __init__(self, decoder: Decoder, drafter: Drafter | None, limits: TreeLimits, context: int) -> None:
+    settings: GenerationSettings
+    sampler: Sampler
+    switches: Switches
+    emit: Emit
+    ends: frozenset[int]
+    method: str
+    options: Options
+    limits: TreeLimits
+    count: int = 0
+    """Tokens emitted."""
+    started: bool = False
+    """Whether the drafter was told of this reply."""
+
+    def deliver(self, token: int) -> FinishReason | None:
+        """Emit one token; the reason why it is the last one, if it is."""
+        self.count += 1
+        if self.emit(token) or token in self.ends:
+            return FinishReason.EOS
+        if self.count >= self.settings.max_new_tokens:
+            return FinishReason.LENGTH
+        return FinishReason.STOPPED if self.switches.stopped else None
+
+
+class Session:
+    """One conversation's sequence over a target, and the state of every drafter used in it."""
+
+    def __init__(self, decoder: Decoder, methods: Methods, limits: TreeLimits, context: int) -> None:
         self.decoder = decoder
-        self.drafter = drafter
+        self.methods = methods
         self.limits = limits
         self.context = min(context, decoder.config.max_positions)
         self.tokens: list[int] = []
         """Known tokens: what the cache covers, and after it at most the last emitted one."""
         self.cache = decoder.new_cache(self.context)
+        self.drafter: Drafter | None = None
+        """Of the reply that runs, or ran last."""
+        self._drafters: dict[str, Drafter] = {}
 
     def reuse(self, prompt: Sequence[int]) -> int:
         """Keep the caches' common prefix with ``prompt``; returns its length in tokens.
@@ -75,11 +108,15 @@ class Session:
         common = 0
         while common < limit and self.tokens[common] == prompt[common]:
             common += 1
-        if self.drafter is not None:
-            common = self.drafter.truncate(common)
-        self.cache.truncate(common)
-        self.tokens = list(prompt[:common])
-        return common
+        kept = common
+        for drafter in self._drafters.values():
+            # All of them forget, but only the one at work has the target repeat what it lacks.
+            known = drafter.truncate(common)
+            if drafter is self.drafter:
+                kept = known
+        self.cache.truncate(kept)
+        self.tokens = list(prompt[:kept])
+        return kept
 
     def generate(
         self,
@@ -95,8 +132,8 @@ class Session:
         """Answer ``prompt``. The first record is the prompt's own pass with one token.
 
         ``on_reuse(tokens)`` tells how much of it was cached, ``on_prompt(done, total)`` is
-        called between its chunks. Raises
-        :class:`PromptError` for an empty prompt or one that leaves no room for a token.
+        called between its chunks. Raises :class:`PromptError` for an empty prompt, one that
+        leaves no room for a token, and settings that cannot be followed.
         """
         if not prompt:
             raise PromptError("The prompt is empty.", "Type a message first.")
@@ -105,10 +142,24 @@ class Session:
                 f"The prompt has {len(prompt):,} tokens, the context holds {self.context:,}.",
                 "Shorten the message, or start a new chat.",
             )
+        vocabulary = self.decoder.config.vocab_size
+        if any(not 0 <= token < vocabulary for token, _ in settings.logit_bias):
+            raise PromptError(
+                "A logit bias names a token that the model does not have.",
+                f"Token ids are 0 to {vocabulary - 1:,}.",
+            )
         switches = switches or Switches(settings.eagle)
-        sampler = Sampler(settings)
-        limits = self._limits(settings)
-        ends = frozenset(end_tokens)
+        method, options = self.methods.choose(settings)
+        if method.make is None:
+            self.drafter = None
+        else:
+            if method.info.id not in self._drafters:
+                self._drafters[method.info.id] = method.make(self.methods.equipment)
+            self.drafter = self._drafters[method.info.id]
+        sampler = Sampler(settings, len(prompt))
+        reply = _Reply(
+            settings, sampler, switches, emit, frozenset(end_tokens), method.info.id, options, self._limits(options)
+        )
 
         began = perf_counter()
         reused = self.reuse(prompt)
@@ -116,56 +167,46 @@ class Session:
         logits = self._read_prompt(prompt, reused, switches, on_prompt)
         if logits is None:
             return
-        token = sampler.choose(logits)
+        token = sampler.choose(logits, self.tokens)
         self.tokens.append(token)
-        finish = self._finish(token, emit(token), ends, switches, 1, settings)
+        finish = reply.deliver(token)
         seconds = perf_counter() - began
         drafting = self.drafter is not None and switches.eagle
-        yield StepRecord((token,), None, (), token, StepTimes(0.0, seconds, 0.0, 0.0), drafting, finish)
-        count = 1
+        times = StepTimes(0.0, seconds, 0.0, 0.0)
+        yield StepRecord((token,), None, (), token, times, drafting, finish, reply.method)
         while finish is None:
-            record = self._step(
-                sampler,
-                switches,
-                limits,
-                settings.max_new_tokens - count,
-                lambda token, emitted: self._finish(token, emit(token), ends, switches, emitted, settings),
-                count,
-            )
-            count += len(record.emitted)
+            record = self._step(reply)
             finish = record.finish
             yield record
 
     @torch.inference_mode()
-    def _step(
-        self,
-        sampler: Sampler,
-        switches: Switches,
-        limits: TreeLimits,
-        remaining: int,
-        deliver: Callable[[int, int], FinishReason | None],
-        count: int,
-    ) -> StepRecord:
+    def _step(self, reply: _Reply) -> StepRecord:
         """Propose, verify, emit and compact: one pass of the target."""
         began = perf_counter()
-        drafting = self.drafter is not None and switches.eagle
-        tree = self._propose(drafting, limits, remaining)
+        drafter = self.drafter if reply.switches.eagle else None
+        tree = self._propose(drafter, reply)
         drafted = perf_counter()
         hidden, features = self._run_tree(tree)
-        choose = self._chooser(sampler, hidden)
+        rows = TargetRows(self.decoder, reply.sampler, self.tokens, tree, hidden)
         verified = perf_counter()
-        outcome = verify(tree, choose)
+        if drafter is None or len(tree) == 1:
+            path: tuple[int, ...] = ()
+            bonus = rows.choose(0)
+        else:
+            outcome = drafter.accept(tree, rows)
+            path, bonus = outcome.path, outcome.bonus
+            drafter.learn(tree, path, rows.best)
         kept: list[int] = []
         finish: FinishReason | None = None
         # The last token takes no slot: it is the root of a step that may not come.
-        full = self.cache.length + 1 + len(outcome.path) >= self.context
-        for token in (*(tree.tokens[node] for node in outcome.path), outcome.bonus):
+        full = self.cache.length + 1 + len(path) >= self.context
+        for token in (*(tree.tokens[node] for node in path), bonus):
             kept.append(token)
-            finish = deliver(token, count + len(kept))
+            finish = reply.deliver(token)
             # A stop by the user waits for the end of the block, which is computed anyway.
             if finish is not None and finish is not FinishReason.STOPPED:
                 break
-        self._compact(outcome.path[: len(kept)], features)
+        self._compact(path[: len(kept)], features)
         self.tokens.extend(kept)
         if full and finish is None:
             finish = FinishReason.CONTEXT
@@ -173,11 +214,12 @@ class Session:
         return StepRecord(
             emitted=tuple(kept),
             tree=tree if len(tree) > 1 else None,
-            path=outcome.path,
-            bonus=outcome.bonus,
+            path=path,
+            bonus=bonus,
             times=StepTimes(drafted - began, verified - drafted, accepted - verified, 0.0),
-            drafting=drafting,
+            drafting=drafter is not None,
             finish=finish,
+            method=reply.method,
         )
 
     # ------------------------------------------------------------------ parts of a step
@@ -203,15 +245,19 @@ class Session:
         assert hidden is not None
         return self.decoder.logits(hidden[-1:])[0]
 
-    def _propose(self, drafting: bool, limits: TreeLimits, remaining: int) -> DraftTree:
+    def _propose(self, drafter: Drafter | None, reply: _Reply) -> DraftTree:
         """The next tree; only its root where drafting is off or cannot pay any more."""
         root = self.tokens[-1]
         room = self.context - self.cache.length
-        depth = min(limits.depth, remaining - 1, room - 1)
-        nodes = min(limits.nodes, room)
-        if self.drafter is None or not drafting or depth < 1 or nodes < 2:
+        remaining = reply.settings.max_new_tokens - reply.count
+        depth = min(reply.limits.depth, remaining - 1, room - 1)
+        nodes = min(reply.limits.nodes, room)
+        if drafter is None or depth < 1 or nodes < 2:
             return DraftTree.root_only(root)
-        return self.drafter.propose(self.tokens, replace(limits, depth=depth, nodes=nodes))
+        if not reply.started:
+            drafter.start(self.tokens, reply.options, reply.sampler)
+            reply.started = True
+        return drafter.propose(self.tokens, replace(reply.limits, depth=depth, nodes=nodes, room=room))
 
     def _run_tree(self, tree: DraftTree) -> tuple[Tensor, Tensor]:
         """The target's pass over a tree: final states and features of its nodes."""
@@ -223,13 +269,6 @@ class Session:
         taps = self.drafter.taps if self.drafter is not None else ()
         hidden, tapped = self.decoder.forward(tokens, positions, self.cache, mask, taps)
         return hidden, torch.cat(tapped, -1) if tapped else hidden
-
-    def _chooser(self, sampler: Sampler, hidden: Tensor) -> Callable[[int], int]:
-        if sampler.greedy:
-            best: list[int] = self.decoder.argmax(hidden).tolist()
-            return best.__getitem__
-        logits = self.decoder.logits(hidden)
-        return lambda node: sampler.choose(logits[node])
 
     def _compact(self, path: Sequence[int], features: Tensor) -> None:
         """Keep the rows of the root and the accepted nodes, in the cache and for the head."""
@@ -243,35 +282,10 @@ class Session:
         if self.drafter is not None:
             self.drafter.observe(features)
 
-    def _limits(self, settings: GenerationSettings) -> TreeLimits:
-        tree = settings.tree
-        nodes = self.limits.nodes if tree.nodes is None else tree.nodes
-        depth = self.limits.depth if tree.depth is None else tree.depth
-        top_k = self.limits.top_k if tree.top_k is None else tree.top_k
-        for name, value, low, high in (
-            ("nodes", nodes, 2, 256),
-            ("depth", depth, 1, 32),
-            ("top-k", top_k, 1, 64),
-        ):
-            if not low <= value <= high:
-                raise PromptError(
-                    f"The draft tree's {name} is {value}.", f"It must be between {low} and {high}."
-                )
-        return TreeLimits(nodes, depth, top_k)
-
-    def _finish(
-        self,
-        token: int,
-        stop: bool,
-        ends: frozenset[int],
-        switches: Switches,
-        count: int,
-        settings: GenerationSettings,
-    ) -> FinishReason | None:
-        if token in ends or stop:
-            return FinishReason.EOS
-        if count >= settings.max_new_tokens:
-            return FinishReason.LENGTH
-        if switches.stopped:
-            return FinishReason.STOPPED
-        return None
+    def _limits(self, options: Options) -> TreeLimits:
+        """What the options leave open is the machine's; a method without such a setting is not limited."""
+        sizes = {
+            name: int(options[name] or getattr(self.limits, name)) if name in options else most
+            for name, most in (("nodes", 256), ("depth", 32), ("top_k", 64))
+        }
+        return TreeLimits(**sizes, threshold=float(options.get("threshold") or 0.0))

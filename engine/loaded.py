@@ -12,7 +12,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from engine.drafting.drafter import TreeLimits
-from engine.drafting.eagle import EagleDrafter
+from engine.drafting.method import Equipment, Methods
+from engine.drafting.registry import methods_for
 from engine.errors import EngineError, HeadError, ModelError, ResourceError
 from engine.generation import Session
 from engine.heads.checkpoint import check_fits, read_eagle3
@@ -65,12 +66,11 @@ class LoadedModel:
     tokenizer: Tokenizer
     chat: ChatFormat
     limits: TreeLimits
+    methods: Methods
 
     def session(self) -> Session:
-        """A fresh sequence over the model, with EAGLE where there is a head."""
-        context = self.info.context_length
-        drafter = EagleDrafter(self.head, context) if self.head is not None else None
-        return Session(self.decoder, drafter, self.limits, context)
+        """A fresh sequence over the model, for every method that it can use."""
+        return Session(self.decoder, self.methods, self.limits, self.info.context_length)
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         """The token ids that ask for the next reply to ``messages``."""
@@ -117,6 +117,8 @@ def load_model(
     decoder = Decoder(config, weights)
     report("Loading the EAGLE head")
     head, head_name, problem = _load_head(command, is_demo, config, source, exact_float)
+    context = min(CONTEXT, config.max_positions)
+    methods = methods_for(Equipment(decoder, context, head, head_problem=problem or ""))
     licence = demo_licence() if is_demo else ("", "")
     info = ModelInfo(
         name=DEMO_NAME if is_demo else folder.name,
@@ -124,7 +126,7 @@ def load_model(
         architecture=config.model_type,
         weight_format="float32" if exact_float else "row-wise int8",
         device=device_name(),
-        context_length=min(CONTEXT, config.max_positions),
+        context_length=context,
         vocabulary=config.vocab_size,
         memory_bytes=decoder.memory_bytes() + (head.memory_bytes() if head else 0),
         head_name=head_name,
@@ -132,8 +134,10 @@ def load_model(
         is_demo=is_demo,
         licence_name=licence[0],
         licence_text=licence[1],
+        methods=methods.infos,
+        method=methods.default,
     )
-    return LoadedModel(info, decoder, head, tokenizer, chat, cpu_limits())
+    return LoadedModel(info, decoder, head, tokenizer, chat, cpu_limits(), methods)
 
 
 def device_name() -> str:

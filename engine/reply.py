@@ -18,6 +18,7 @@ from engine.protocol import (
     PromptProgress,
     ReplyStats,
     Role,
+    Shape,
     Started,
     Step,
     StepTimes,
@@ -79,6 +80,7 @@ class Tally:
         self.accepted_by_depth: list[int] = []
         self.proposed_by_depth: list[int] = []
         self.draft = self.verify = self.accept = 0.0
+        self.method = ""
 
     def add(self, record: StepRecord, index: int) -> None:
         """Count a record; number 0 is the prompt's pass and only tells the mode."""
@@ -86,6 +88,7 @@ class Tally:
             self.eagle_steps += 1
         else:
             self.plain_steps += 1
+        self.method = record.method
         if index == 0:
             return
         self.steps += 1
@@ -94,7 +97,7 @@ class Tally:
         self.accept += record.times.accept
         if record.tree is None:
             return
-        self.drafted += len(record.tree) - 1
+        self.drafted += record.tree.guesses - 1
         self.accepted += min(len(record.path), len(record.emitted))
         for counts, depth in (
             (self.accepted_by_depth, len(record.path)),
@@ -127,6 +130,7 @@ class Tally:
             time_to_first_token=first,
             decode_seconds=decode,
             times=StepTimes(self.draft, self.verify, self.accept, other),
+            method=self.method,
         )
 
 
@@ -220,26 +224,40 @@ def _step(
             for place, (token, text) in enumerate(pieces)
         ),
         times=StepTimes(times.draft, times.verify, times.accept, other),
-        nodes=_nodes(tree, record.path, tokenizer) if tree is not None else (),
+        nodes=_nodes(tree, record.path, tokenizer, 0, tree.guesses) if tree is not None else (),
         accepted=record.path if tree is not None else (),
         bonus=Bonus(record.bonus, tokenizer.token_text(record.bonus), record.path[-1] if record.path else 0)
         if tree is not None
         else None,
         mode=Mode.EAGLE if record.drafting else Mode.PLAIN,
+        method=record.method,
+        shape=tree.shape if tree is not None else Shape.TREE,
+        window=_nodes(tree, record.path, tokenizer, tree.guesses, len(tree)) if tree is not None else (),
     )
 
 
-def _nodes(tree: DraftTree, path: Sequence[int], tokenizer: Tokenizer) -> tuple[TreeNode, ...]:
+def _nodes(
+    tree: DraftTree, path: Sequence[int], tokenizer: Tokenizer, begin: int, end: int
+) -> tuple[TreeNode, ...]:
+    """Rows ``begin`` to ``end`` of the tree for the panel."""
     accepted = frozenset(path)
+
+    def verdict(node: int) -> Verdict:
+        if node == 0:
+            return Verdict.ROOT
+        if node >= tree.guesses:
+            return Verdict.WINDOW
+        return Verdict.ACCEPTED if node in accepted else Verdict.REJECTED
+
     return tuple(
         TreeNode(
-            token_id=token,
-            text=tokenizer.token_text(token),
+            token_id=tree.tokens[node],
+            text=tokenizer.token_text(tree.tokens[node]),
             parent=tree.parents[node],
             depth=tree.depths[node],
             draft_probability=tree.probabilities[node],
             path_probability=tree.path_probabilities[node],
-            verdict=Verdict.ROOT if node == 0 else Verdict.ACCEPTED if node in accepted else Verdict.REJECTED,
+            verdict=verdict(node),
         )
-        for node, token in enumerate(tree.tokens)
+        for node in range(begin, end)
     )

@@ -6,11 +6,13 @@ whose keys and values do not exist until the pass that verifies the tree.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+
+from engine.settings import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +28,17 @@ class DraftTree:
     parents: tuple[int, ...]
     probabilities: tuple[float, ...]
     path_probabilities: tuple[float, ...]
+    shape: Shape = Shape.TREE
+    window: int = 0
+    """How many of the last rows are no guesses: the target computes them for the drafter's sake
+    (lookahead decoding). They are never accepted, and may repeat a sibling's token."""
+    draws: Mapping[int, Tensor] = field(default_factory=dict)
+    """Node → the distribution [vocab] from which its children were *drawn*, one after the other
+    without replacement, in the order of their rows. A node that is left out has children that
+    were chosen without chance."""
     depths: tuple[int, ...] = field(init=False)
     children: tuple[dict[int, int], ...] = field(init=False)
-    """For each node, token id → child node. Siblings carry distinct tokens."""
+    """For each node, token id → child node, in the order of rows. Siblings carry distinct tokens."""
 
     def __post_init__(self) -> None:
         if not self.tokens or self.parents[0] != -1:
@@ -40,6 +50,10 @@ class DraftTree:
             if not 0 <= parent < node:
                 raise ValueError(f"node {node} comes before its parent {parent}")
             depths[node] = depths[parent] + 1
+            if node >= self.guesses:
+                continue
+            if parent >= self.guesses:
+                raise ValueError(f"node {node} hangs below the window")
             if children[parent].setdefault(self.tokens[node], node) != node:
                 raise ValueError(f"node {parent} has two children with token {self.tokens[node]}")
         object.__setattr__(self, "depths", tuple(depths))
@@ -54,8 +68,14 @@ class DraftTree:
         return len(self.tokens)
 
     @property
+    def guesses(self) -> int:
+        """Rows that can be accepted, root included; they come first."""
+        return len(self.tokens) - self.window
+
+    @property
     def depth(self) -> int:
-        return max(self.depths)
+        """Levels of guesses below the root."""
+        return max(self.depths[: self.guesses])
 
     def path(self, node: int) -> list[int]:
         """Nodes from the root to ``node``, both included."""

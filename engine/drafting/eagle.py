@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from engine.drafting.drafter import TreeLimits
+from engine.drafting.drafter import Drafter, TreeLimits
 from engine.drafting.growth import Growth
 from engine.heads.inference import EagleInference
 from engine.tree import DraftTree
@@ -26,7 +26,7 @@ TREE_ROOM = 32 * 64
 """Slots behind a full context: the largest tree's nodes that are run through the head."""
 
 
-class EagleDrafter:
+class EagleDrafter(Drafter):
     """One sequence's drafting state: the head's stable cache and features not yet in it.
 
     The stable cache is built from true features only; what the head computes for a tree
@@ -98,11 +98,12 @@ class EagleDrafter:
     def propose(self, tokens: Sequence[int], limits: TreeLimits) -> DraftTree:
         growth = self.begin(tokens, (limits.depth - 1) * limits.top_k)
         scores, wanted = growth.scores, limits.nodes - 1
+        sure = math.log(limits.threshold) if limits.threshold > 0 else -math.inf
         for level in range(1, limits.depth + 1):
             fresh = growth.branch(limits.top_k, self._floor)
             fresh.sort(key=lambda node: (-scores[node], node))
             bar = self._bar(scores, wanted)
-            beam = [node for node in fresh[: limits.top_k] if scores[node] >= bar]
+            beam = [node for node in fresh[: limits.top_k] if scores[node] >= bar and growth.logs[node] >= sure]
             if not beam:
                 break
             if level < limits.depth:

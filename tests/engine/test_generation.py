@@ -11,31 +11,40 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.drafting.drafter import TreeLimits
+from engine.drafting.drafter import Drafter, TreeLimits
 from engine.drafting.eagle import EagleDrafter
+from engine.drafting.method import DEPTH, NODES, Equipment, Method, Methods
 from engine.errors import PromptError
 from engine.generation import Session, StepRecord, Switches
 from engine.models.decoder import Decoder
-from engine.protocol import FinishReason, GenerationSettings, TreeSettings
+from engine.protocol import (
+    FinishReason,
+    GenerationSettings,
+    MethodInfo,
+    Needs,
+    Shape,
+    TreeSettings,
+)
 from engine.tree import DraftTree
 from tests.engine import tiny
 
 PROMPT = [2, 30, 31, 32, 33, 34, 35, 36]
 
 
-class Oracle:
+class Oracle(Drafter):
     """Knows the reply; hangs the true tokens among wrong ones, deep in the tree.
 
     Checks on the way that the loop observes each verified position exactly once.
     """
 
-    name = "oracle"
-    taps = (2,)
-
     def __init__(self, truth: Sequence[int], seed: int = 0) -> None:
         self.truth = list(truth)
         self.seen = 0
         self._random = torch.Generator().manual_seed(seed)
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        return (2,)
 
     def observe(self, features: Tensor) -> None:
         self.seen += features.shape[0]
@@ -59,6 +68,12 @@ class Oracle:
             parents += [node, node]
             node = len(ids) - 2 + pair.index(true)
         return DraftTree(tuple(ids), tuple(parents), (0.5,) * len(ids), (0.5,) * len(ids))
+
+
+def oracle_session(decoder: Decoder, oracle: Oracle, nodes: int = 11, context: int = 256) -> Session:
+    info = MethodInfo("oracle", "Oracle", "Knows.", Needs.NOTHING, Shape.TREE, (NODES, DEPTH))
+    methods = Methods(Equipment(decoder, context), (Method(info, make=lambda _: oracle),))
+    return Session(decoder, methods, TreeLimits(nodes, 5, 4), context)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +119,7 @@ def test_drafts_change_nothing(decoder: Decoder, nodes: int, temperature: float)
     truth = ids_of(run(plain, PROMPT, how))
     for seed in range(3):
         drafter = Oracle(PROMPT + truth, seed)
-        session = Session(decoder, drafter, TreeLimits(nodes, 5, 4), 256)
+        session = oracle_session(decoder, drafter, nodes)
         records = run(session, PROMPT, how)
         assert ids_of(records) == truth
         assert any(len(record.path) > 0 for record in records)
@@ -139,7 +154,7 @@ def test_an_end_inside_an_accepted_block_cuts_everything_there(decoder: Decoder)
         token = truth[end]
         first = truth.index(token)
         drafter = Oracle(PROMPT + truth, end)
-        session = Session(decoder, drafter, TreeLimits(11, 5, 4), 256)
+        session = oracle_session(decoder, drafter)
         records = run(session, PROMPT, how, end_tokens=[token])
         assert ids_of(records) == truth[: first + 1]
         assert records[-1].finish is FinishReason.EOS
@@ -162,7 +177,7 @@ def test_a_stop_by_the_text_ends_the_reply_at_that_token(decoder: Decoder) -> No
             seen.append(token)
             return len(seen) == limit
 
-        session = Session(decoder, Oracle(PROMPT + truth), TreeLimits(11, 5, 4), 256)
+        session = oracle_session(decoder, Oracle(PROMPT + truth))
         records = run(session, PROMPT, settings(60), emit=emit)
         assert ids_of(records) == truth[:stop_after] == seen
         assert records[-1].finish is FinishReason.EOS
@@ -171,14 +186,14 @@ def test_a_stop_by_the_text_ends_the_reply_at_that_token(decoder: Decoder) -> No
 @pytest.mark.parametrize("tokens", [1, 2, 3, 17])
 def test_the_length_limit_is_never_passed(decoder: Decoder, tokens: int) -> None:
     truth = ids_of(run(tiny.session(decoder, with_head=False), PROMPT, settings(60)))
-    session = Session(decoder, Oracle(PROMPT + truth), TreeLimits(11, 5, 4), 256)
+    session = oracle_session(decoder, Oracle(PROMPT + truth))
     records = run(session, PROMPT, settings(tokens))
     assert ids_of(records) == truth[:tokens]
     assert records[-1].finish is FinishReason.LENGTH
 
 
 def test_the_context_ends_the_reply_and_is_filled_to_the_last_token(decoder: Decoder) -> None:
-    plain = Session(decoder, None, tiny.LIMITS, 40)
+    plain = tiny.session(decoder, with_head=False, context=40)
     expected = run(plain, PROMPT, settings(500))
     assert expected[-1].finish is FinishReason.CONTEXT
     session = tiny.session(decoder, context=40)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
 
 from engine.errors import PromptError
 from engine.protocol import GenerationSettings
-from engine.sampling import Sampler
+from engine.sampling import Purpose, Sampler
 from engine.tree import DraftTree, ancestor_mask
 from engine.verification import verify
 
@@ -34,19 +36,46 @@ TREE = tree_of(
 
 def next_logits(path: Sequence[int]) -> torch.Tensor:
     """A toy target: fixed, uneven logits for every history."""
+    return _logits(tuple(path))
+
+
+@functools.cache
+def _logits(path: tuple[int, ...]) -> torch.Tensor:
     seed = 17
     for token in path:
         seed = (seed * 31 + token + 7) % 100_003
     return torch.randn(VOCABULARY, generator=torch.Generator().manual_seed(seed)) * 1.5
 
 
+class Toy:
+    """The toy target's word on a tree whose root is token 0."""
+
+    def __init__(self, tree: DraftTree, sampler: Sampler) -> None:
+        self.tree = tree
+        self.sampler = sampler
+
+    def path(self, node: int) -> list[int]:
+        return [self.tree.tokens[step] for step in self.tree.path(node)[1:]]
+
+    def choose(self, node: int) -> int:
+        path = self.path(node)
+        return self.sampler.choose(next_logits([0, *path]), [0], path)
+
+    def probabilities(self, node: int) -> torch.Tensor:
+        path = self.path(node)
+        return self.sampler.probabilities(next_logits([0, *path]), [0], path)
+
+    def uniform(self, node: int, purpose: Purpose, index: int = 0) -> float:
+        return self.sampler.noise.uniform(1 + self.tree.depths[node], purpose, index)
+
+
 def by_tree(sampler: Sampler, length: int) -> tuple[int, ...]:
     """``length`` tokens after the root: a verify pass, then plain sampling from the bonus on."""
-    paths = [[TREE.tokens[step] for step in TREE.path(node)] for node in range(len(TREE))]
-    outcome = verify(TREE, lambda node: sampler.choose(next_logits(paths[node])))
+    outcome = verify(TREE, Toy(TREE, sampler))
     tokens = [TREE.tokens[node] for node in outcome.path] + [outcome.bonus]
     while len(tokens) < length:
-        tokens.append(sampler.choose(next_logits([0, *tokens])))
+        known = [0, *tokens]
+        tokens.append(sampler.choose(next_logits(known), known))
     return tuple(tokens[:length])
 
 
@@ -110,17 +139,16 @@ def chi_square_z(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...
     ids=["plain", "cold", "top-k", "top-p"],
 )
 def test_verified_tokens_follow_the_target_down_the_tree(settings: GenerationSettings) -> None:
-    sampler = Sampler(settings)
-    counts = Counter(by_tree(sampler, 4) for _ in range(SAMPLES))
+    counts = Counter(by_tree(Sampler(replace(settings, seed=seed)), 4) for seed in range(SAMPLES))
     assert abs(chi_square_z(counts, exact_distribution(settings, 4))) < 4
 
 
 def test_the_chi_square_notices_a_biased_rule() -> None:
     """Accepting a child whenever its probability is high is not lossless, and shows."""
-    settings = GenerationSettings(temperature=1.0, seed=5)
-    sampler = Sampler(settings)
+    settings = GenerationSettings(temperature=1.0)
 
-    def biased(length: int) -> tuple[int, ...]:
+    def biased(seed: int, length: int) -> tuple[int, ...]:
+        sampler = Sampler(replace(settings, seed=seed))
         tokens: list[int] = []
         node = 0
         while True:
@@ -131,10 +159,10 @@ def test_the_chi_square_notices_a_biased_rule() -> None:
             node = good[0]
             tokens.append(TREE.tokens[node])
         while len(tokens) < length:
-            tokens.append(sampler.choose(next_logits([0, *tokens])))
+            tokens.append(sampler.choose(next_logits([0, *tokens]), [0, *tokens]))
         return tuple(tokens[:length])
 
-    counts = Counter(biased(4) for _ in range(SAMPLES))
+    counts = Counter(biased(seed, 4) for seed in range(SAMPLES))
     assert chi_square_z(counts, exact_distribution(settings, 4)) > 10
 
 
@@ -152,7 +180,9 @@ def test_greedy_takes_the_longest_matching_path() -> None:
             parents.append(parent)
         tree = tree_of(tokens, parents)
         best = torch.randint(0, VOCABULARY, (len(tree),), generator=generator).tolist()
-        outcome = verify(tree, best.__getitem__)
+        target = Toy(tree, Sampler(GenerationSettings()))
+        target.choose = best.__getitem__  # type: ignore[method-assign]
+        outcome = verify(tree, target)
         matching = [
             path
             for path in (tree.path(node) for node in range(len(tree)))
@@ -171,7 +201,7 @@ def test_one_draw_per_emitted_token() -> None:
         plain = Sampler(settings)
         tokens: list[int] = []
         while len(tokens) < 6:
-            tokens.append(plain.choose(next_logits([0, *tokens])))
+            tokens.append(plain.choose(next_logits([0, *tokens]), [0, *tokens]))
         assert drafted == tuple(tokens)
 
 

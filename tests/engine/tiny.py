@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from engine.drafting.drafter import TreeLimits
-from engine.drafting.eagle import EagleDrafter
+from engine.drafting.method import Equipment
+from engine.drafting.registry import methods_for
 from engine.generation import Session
 from engine.heads.checkpoint import Eagle3Checkpoint
 from engine.heads.config import Eagle3Config
@@ -129,5 +130,5 @@ def head(decoder: Decoder, seed: int = 1) -> Eagle3Inference:
 
 
 def session(decoder: Decoder, with_head: bool = True, limits: TreeLimits = LIMITS, context: int = 256) -> Session:
-    drafter = EagleDrafter(head(decoder), context) if with_head else None
-    return Session(decoder, drafter, limits, context)
+    equipment = Equipment(decoder, context, head(decoder) if with_head else None)
+    return Session(decoder, methods_for(equipment), limits, context)
