@@ -14,6 +14,9 @@ Bounds (2**24 is the largest integer up to which float32 holds them all):
 * softmax weights are rounded to 2**-13, summed exactly (in float64 where it takes it), scaled to sum to
   about 4096 and rounded again; values are rounded to 11 bits: |sum p·v| < 2**24
   for up to 8,000 keys.
+
+Families without a norm on queries and keys get one for the grid's sake, which is undone in
+the scores: each head's vector is divided by its length, and the lengths multiply the product.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 QUERY_KEY_LENGTH = 4080.0
 """Bound of |q| and |k| on the integer grid."""
@@ -48,9 +52,16 @@ class Visibility:
 
 
 def visibility(
-    cached: int, positions: Tensor, tree_mask: Tensor | None, window: int, heads_per_kv: int
+    cached: int,
+    positions: Tensor,
+    tree_mask: Tensor | None,
+    window: int,
+    heads_per_kv: int,
+    device: torch.device | None = None,
 ) -> Visibility:
-    """Work out what rows at ``positions`` [rows] see.
+    """Work out what rows at ``positions`` [rows] see; the bias lies on ``device``.
+
+    ``positions`` and ``tree_mask`` come from the CPU, so that nothing waits for a GPU.
 
     Slots below ``cached`` hold their own position; the rows lie in the slots after
     them. ``tree_mask`` [rows, rows] is true where the column is the row itself or an
@@ -66,6 +77,9 @@ def visibility(
         start = min(start, cached)
     if rows == 1:
         return Visibility(start, end, None)
+    if device is not None:
+        positions = positions.to(device)
+        tree_mask = None if tree_mask is None else tree_mask.to(device)
     if tree_mask is None:
         tree_mask = torch.ones(rows, rows, dtype=torch.bool, device=positions.device).tril_()
     seen = torch.ones(rows, end - start, dtype=torch.bool, device=positions.device)
@@ -89,6 +103,29 @@ def float_attention(query: Tensor, keys: Tensor, values: Tensor, scale: Tensor, 
     return torch.matmul(torch.softmax(scores, -1), values)
 
 
+def capped_attention(
+    query: Tensor, keys: Tensor, values: Tensor, scale: Tensor, bias: Tensor | None, cap: Tensor
+) -> Tensor:
+    """As :func:`float_attention` with scores s turned into cap · tanh(s / cap) (Gemma 2)."""
+    scores = torch.matmul(query, keys.transpose(-1, -2)).float().mul_(scale)
+    scores = scores.div_(cap).tanh_().mul_(cap)
+    if bias is not None:
+        scores += bias
+    return torch.matmul(torch.softmax(scores, -1).to(values.dtype), values)
+
+
+def fused_attention(
+    query: Tensor, keys: Tensor, values: Tensor, scale: float, bias: Tensor | None
+) -> Tensor:
+    """As :func:`float_attention` in the cache's own type, by torch's fused kernels (GPU)."""
+    if bias is not None:
+        bias = bias.to(query.dtype)
+    whole = functional.scaled_dot_product_attention(
+        query[None], keys[None], values[None], attn_mask=bias, scale=scale
+    )
+    return whole[0]
+
+
 def exact_attention(query: Tensor, keys: Tensor, values: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
     """As :func:`float_attention` on integer-valued inputs, order-independent.
 
@@ -99,7 +136,35 @@ def exact_attention(query: Tensor, keys: Tensor, values: Tensor, scale: Tensor, 
     if bias is not None:
         scores += bias
     scores -= scores.amax(-1, True)
-    weights = scores.mul_(scale).exp_().mul_(_WEIGHT_LEVELS).round_()
+    return _integer_softmax(scores.mul_(scale), values)
+
+
+def exact_attention_sized(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    query_size: Tensor,
+    key_size: Tensor,
+    bias: Tensor | None,
+    cap: Tensor | None,
+) -> Tensor:
+    """As :func:`exact_attention` for vectors on the grid whose true lengths come beside them.
+
+    ``query_size`` [kv_heads, rows * group, 1] and ``key_size`` [kv_heads, 1, slots] turn
+    q·k on the grid into the scores; ``cap`` as in :func:`capped_attention`.
+    """
+    scores = torch.matmul(query, keys.transpose(-1, -2)).mul_(query_size).mul_(key_size)
+    if cap is not None:
+        scores = scores.div_(cap).tanh_().mul_(cap)
+    if bias is not None:
+        scores += bias
+    scores -= scores.amax(-1, True)
+    return _integer_softmax(scores, values)
+
+
+def _integer_softmax(scores: Tensor, values: Tensor) -> Tensor:
+    """Weights exp(``scores``) on the integer grid, applied to ``values``; the largest score is 0."""
+    weights = scores.exp_().mul_(_WEIGHT_LEVELS).round_()
     if weights.shape[-1] <= _SURE_SLOTS:
         total = weights.sum(-1, True)
     else:

@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
+from engine.models.rope import Rope
 
-SUPPORTED_MODEL_TYPES = ("gemma3_text",)
+
+class UnsupportedModel(ModelError):
+    """The files are fine, but this decoder does not follow the architecture."""
+
+    kind = "unsupported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +30,40 @@ class DecoderConfig:
     num_heads: int
     num_kv_heads: int
     head_dim: int
-    """Not always ``hidden_size / num_heads``: read, never derived."""
+    """Not always ``hidden_size / num_heads``: read, never derived where it is given."""
     norm_eps: float
     max_positions: int
     attention_scale: float
     """Factor on q·k; Gemma takes it from ``query_pre_attn_scalar``."""
-    embedding_scale: float
-    """Gemma multiplies embeddings by sqrt(hidden_size)."""
-    rope_theta: float
-    """Base of the full-attention layers."""
-    rope_theta_sliding: float
-    """Base of the sliding layers; Gemma 3 uses 10,000 there and 1,000,000 elsewhere."""
-    sliding_window: int
-    """Positions a sliding layer sees, its own included; 0 when there are none."""
-    layer_is_sliding: tuple[bool, ...]
+    rope: Rope
+    """Of the full-attention layers."""
+    rope_sliding: Rope
+    """Of the sliding layers; Gemma 3 has a base of 10,000 there and 1,000,000 elsewhere."""
     tied_head: bool
+    embedding_scale: float = 1.0
+    """Gemma multiplies embeddings by sqrt(hidden_size)."""
+    sliding_window: int = 0
+    """Positions a sliding layer sees, its own included; 0 when there are none."""
+    layer_is_sliding: tuple[bool, ...] = ()
+    activation: str = "silu"
+    """Of the gated MLP: ``silu`` or ``gelu_tanh``."""
+    norm_offset: float = 0.0
+    """Added to stored norm weights: Gemma multiplies by 1 + w."""
+    qk_norm: bool = False
+    """RMS norms on each head's query and key (Gemma 3, Qwen3)."""
+    post_norms: bool = False
+    """Further norms after attention and MLP, before the residual sum (Gemma 2 and 3)."""
+    qkv_bias: bool = False
+    out_bias: bool = False
+    mlp_bias: bool = False
+    fused_projections: bool = False
+    """The checkpoint stores q, k, v in one tensor and gate, up in another (Phi-3)."""
+    attention_softcap: float = 0.0
+    """Scores s become cap · tanh(s / cap); 0 where there is no cap (Gemma 2)."""
+    logit_softcap: float = 0.0
+    experts: int = 0
+    """Experts of each MLP (Mixtral); 0 for a plain MLP."""
+    experts_per_token: int = 0
 
     @property
     def query_size(self) -> int:
@@ -49,81 +73,54 @@ class DecoderConfig:
     def kv_size(self) -> int:
         return self.num_kv_heads * self.head_dim
 
+    @property
+    def rope_theta(self) -> float:
+        """Base of the full-attention layers."""
+        return self.rope.theta
+
+    @property
+    def rope_theta_sliding(self) -> float:
+        """Base of the sliding layers."""
+        return self.rope_sliding.theta
+
     @classmethod
     def from_folder(cls, folder: Path) -> DecoderConfig:
-        """Read ``folder/config.json``; :class:`ModelError` names what is missing."""
-        path = folder / "config.json"
-        try:
-            raw = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ModelError(
-                f"{path} cannot be read: {error.strerror or error}.",
-                "Check that the folder holds a whole model, or download it again.",
-            ) from error
-        except ValueError as error:
-            raise ModelError(
-                f"{path} is not valid JSON: {error}.", "Delete the model and download it again."
-            ) from error
-        if not isinstance(raw, dict):
-            raise ModelError(f"{path} is not a JSON object.", "Delete the model and download it again.")
-        return cls.from_hf(raw)
+        """Read ``folder/config.json``.
+
+        :raises UnsupportedModel: the decoder does not follow this architecture.
+        :raises ModelError: the file is missing or damaged, named with what is wrong.
+        """
+        return cls.from_hf(read_config(folder))
 
     @classmethod
     def from_hf(cls, raw: Mapping[str, Any]) -> DecoderConfig:
-        """Read a transformers configuration (5.x ``rope_parameters`` or the older fields)."""
-        model_type = raw.get("model_type", "")
-        if model_type not in SUPPORTED_MODEL_TYPES:
-            raise ModelError(
-                f"The architecture “{model_type or 'unknown'}” is not supported yet.",
-                f"Supported: {', '.join(SUPPORTED_MODEL_TYPES)}.",
-            )
-        try:
-            return _gemma3(raw)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelError(
-                f"config.json lacks or garbles a field: {error}.",
-                "Delete the model and download it again.",
-            ) from error
+        """Read a transformers configuration (5.x ``rope_parameters`` or the older fields).
+
+        :raises UnsupportedModel: see :func:`engine.models.families.read_family`.
+        :raises ModelError: a field is missing or makes no sense.
+        """
+        from engine.models.families import read_family
+
+        return read_family(raw)
 
 
-def _gemma3(raw: Mapping[str, Any]) -> DecoderConfig:
-    layers = int(raw["num_hidden_layers"])
-    window = int(raw.get("sliding_window") or 0)
-    kinds = raw.get("layer_types")
-    if kinds is None:
-        every = int(raw.get("sliding_window_pattern", 6))
-        kinds = ["full_attention" if (i + 1) % every == 0 else "sliding_attention" for i in range(layers)]
-    if len(kinds) != layers:
-        raise ValueError(f"layer_types names {len(kinds)} layers, num_hidden_layers {layers}")
-    for cap in ("attn_logit_softcapping", "final_logit_softcapping"):
-        if raw.get(cap) is not None:
-            raise ValueError(f"{cap} is set, which Gemma 3 does not use")
-    if raw.get("hidden_activation", "gelu_pytorch_tanh") != "gelu_pytorch_tanh":
-        raise ValueError(f"hidden_activation is {raw['hidden_activation']!r}")
-    return DecoderConfig(
-        model_type="gemma3_text",
-        vocab_size=int(raw["vocab_size"]),
-        hidden_size=int(raw["hidden_size"]),
-        intermediate_size=int(raw["intermediate_size"]),
-        num_layers=layers,
-        num_heads=int(raw["num_attention_heads"]),
-        num_kv_heads=int(raw["num_key_value_heads"]),
-        head_dim=int(raw["head_dim"]),
-        norm_eps=float(raw.get("rms_norm_eps", 1e-6)),
-        max_positions=int(raw["max_position_embeddings"]),
-        attention_scale=float(raw.get("query_pre_attn_scalar") or raw["head_dim"]) ** -0.5,
-        embedding_scale=float(raw["hidden_size"]) ** 0.5,
-        rope_theta=_rope_theta(raw, "full_attention", "rope_theta", 1_000_000.0),
-        rope_theta_sliding=_rope_theta(raw, "sliding_attention", "rope_local_base_freq", 10_000.0),
-        sliding_window=window,
-        layer_is_sliding=tuple(kind == "sliding_attention" for kind in kinds),
-        tied_head=bool(raw.get("tie_word_embeddings", True)),
-    )
+def read_config(folder: Path) -> dict[str, Any]:
+    """The content of ``folder/config.json``.
 
-
-def _rope_theta(raw: Mapping[str, Any], kind: str, old_name: str, default: float) -> float:
-    parameters = raw.get("rope_parameters") or {}
-    chosen = parameters.get(kind, {})
-    if chosen.get("rope_type", "default") != "default" or raw.get("rope_scaling"):
-        raise ValueError(f"RoPE scaling is not supported yet ({kind})")
-    return float(chosen.get("rope_theta", raw.get(old_name, default)))
+    :raises ModelError: it is missing or not a JSON object.
+    """
+    path = folder / "config.json"
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ModelError(
+            f"{path} cannot be read: {error.strerror or error}.",
+            "Check that the folder holds a whole model, or download it again.",
+        ) from error
+    except ValueError as error:
+        raise ModelError(
+            f"{path} is not valid JSON: {error}.", "Delete the model and download it again."
+        ) from error
+    if not isinstance(raw, dict):
+        raise ModelError(f"{path} is not a JSON object.", "Delete the model and download it again.")
+    return raw

@@ -43,14 +43,16 @@ class Linear(Protocol):
 class DenseLinear:
     """Float weights of any float type; the reference format."""
 
-    def __init__(self, weight: Tensor) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        """``weight`` [out, in]; ``bias`` [out] is kept in the weight's type."""
         self.weight = weight
+        self.bias = None if bias is None else bias.to(weight.dtype)
         self.out_features, self.in_features = weight.shape
 
     def __call__(self, x: Tensor, row_scale: Tensor | None = None) -> Tensor:
         if row_scale is not None:
             x = x * row_scale
-        return functional.linear(x.to(self.weight.dtype), self.weight).float()
+        return functional.linear(x.to(self.weight.dtype), self.weight, self.bias).float()
 
     def memory_bytes(self) -> int:
         return self.weight.numel() * self.weight.element_size()
@@ -63,14 +65,18 @@ class RowwiseInt8Linear:
     bit for bit: the ground on which tree decoding equals plain decoding on a CPU.
     """
 
-    def __init__(self, weight: Tensor, scale: Tensor, *, fine: bool = False) -> None:
+    def __init__(
+        self, weight: Tensor, scale: Tensor, bias: Tensor | None = None, *, fine: bool = False
+    ) -> None:
         """``weight`` [out, in] int8, ``scale`` [out] float32: W ≈ weight * scale[:, None].
+        ``bias`` [out] float32.
 
         ``fine`` runs every row twice, rounded and then what the rounding left over, which
         makes 16-bit activations of 8-bit ones. A row more costs far less than a row.
         """
         self.out_features, self.in_features = weight.shape
         self._fine = fine
+        self._bias = bias
         with warnings.catch_warnings():
             # The op belongs to torch's older quantisation API, whose replacement has no
             # batch-invariant CPU kernel; this module is the only place that touches it.
@@ -94,7 +100,8 @@ class RowwiseInt8Linear:
             out = both[: x.shape[0]] + both[x.shape[0] :].mul_(_REST)
         else:
             out = self.unit_call(unit)
-        return out.mul_(peak if row_scale is None else peak * row_scale)
+        out.mul_(peak if row_scale is None else peak * row_scale)
+        return out if self._bias is None else out.add_(self._bias)
 
     def unit_call(self, unit: Tensor) -> Tensor:
         """The product for rows whose largest magnitude is 1. [rows, in] → [rows, out]"""

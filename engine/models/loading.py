@@ -39,6 +39,11 @@ _DTYPE_BITS = {
     "U32": 32, "I32": 32, "F32": 32,
     "U64": 64, "I64": 64, "F64": 64, "C64": 64,
 }  # fmt: skip
+_TORCH_NAMES = {
+    "BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "U16": "uint16", "F16": "float16",
+    "BF16": "bfloat16", "I32": "int32", "U32": "uint32", "F32": "float32", "I64": "int64", "U64": "uint64",
+    "F64": "float64", "C64": "complex64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,8 @@ class TensorEntry:
     dtype: str
     """The format's name, e.g. ``BF16``."""
     shape: tuple[int, ...]
+    start: int = 0
+    """Of its first byte in the file."""
 
 
 class TensorSource:
@@ -113,6 +120,26 @@ class TensorSource:
             raise ModelError(f"{entry.file} cannot be read ({error}).", DOWNLOAD_AGAIN) from error
         return tensor
 
+    def read(self, name: str) -> Tensor:
+        """The tensor in memory of its own: what is read here and dropped takes no room after.
+
+        :raises ModelError: as :meth:`get`.
+        """
+        entry = self.entry(name)
+        data = bytearray(math.prod(entry.shape) * _DTYPE_BITS[entry.dtype] // 8)
+        try:
+            with entry.file.open("rb", buffering=0) as file:
+                file.seek(entry.start)
+                view, done = memoryview(data), 0
+                while done < len(data):
+                    count = file.readinto(view[done:])
+                    if not count:
+                        raise OSError("the file ends too early")
+                    done += count
+        except OSError as error:
+            raise ModelError(f"{entry.file} cannot be read ({error}).", DOWNLOAD_AGAIN) from error
+        return _tensor(data, entry)
+
     def close(self) -> None:
         """Let go of the files; reading goes on to work and opens them again."""
         self._open.clear()
@@ -145,7 +172,7 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
         raise _not_safetensors(path, size, start, length)
     try:
         declared = json.loads(header)
-        entries = {n: _entry(path, v) for n, v in declared.items() if n != "__metadata__"}
+        entries = {n: _entry(path, v, 8 + length) for n, v in declared.items() if n != "__metadata__"}
         spans = sorted(tuple(v["data_offsets"]) for n, v in declared.items() if n != "__metadata__")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"The header of {path} is damaged ({error}).", DOWNLOAD_AGAIN) from error
@@ -163,7 +190,7 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
     return entries
 
 
-def _entry(path: Path, declared: Mapping[str, Any]) -> TensorEntry:
+def _entry(path: Path, declared: Mapping[str, Any], data: int) -> TensorEntry:
     dtype, shape, (first, last) = declared["dtype"], tuple(declared["shape"]), declared["data_offsets"]
     if dtype not in _DTYPE_BITS:
         raise ValueError(f"unknown number format {dtype}")
@@ -171,7 +198,18 @@ def _entry(path: Path, declared: Mapping[str, Any]) -> TensorEntry:
         raise ValueError("a shape or an offset is not a whole number")
     if last - first != math.prod(shape) * _DTYPE_BITS[dtype] // 8:
         raise ValueError(f"{last - first} bytes for {dtype} of shape {list(shape)}")
-    return TensorEntry(path, dtype, shape)
+    return TensorEntry(path, dtype, shape, data + first)
+
+
+def _tensor(data: bytearray, entry: TensorEntry) -> Tensor:
+    import torch
+
+    if entry.dtype not in _TORCH_NAMES:
+        raise ModelError(f"{entry.file} holds numbers of the kind {entry.dtype}, which torch lacks.", "")
+    dtype: torch.dtype = getattr(torch, _TORCH_NAMES[entry.dtype])
+    if not data:
+        return torch.empty(entry.shape, dtype=dtype)
+    return torch.frombuffer(data, dtype=dtype).view(entry.shape)
 
 
 def _not_safetensors(path: Path, size: int, start: bytes, length: int) -> ModelError:

@@ -30,8 +30,10 @@ class OutputHead(Protocol):
 
 
 class DenseHead:
-    def __init__(self, weight: Tensor) -> None:
+    def __init__(self, weight: Tensor, *, tied: bool = True) -> None:
+        """``weight`` [vocab, hidden]; ``tied`` when it is the embedding itself."""
         self.weight = weight
+        self._tied = tied
         self._linear = DenseLinear(weight)
 
     def logits(self, x: Tensor, row_scale: Tensor) -> Tensor:
@@ -41,7 +43,8 @@ class DenseHead:
         return self.logits(x, row_scale).argmax(-1)
 
     def memory_bytes(self) -> int:
-        return 0  # tied to the embedding, which counts it
+        # A tied one is the embedding, which is counted there.
+        return 0 if self._tied else self.weight.numel() * self.weight.element_size()
 
 
 class Int8Head:

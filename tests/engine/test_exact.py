@@ -7,6 +7,7 @@ import torch
 
 from engine.models.attention import exact_attention
 from engine.models.decoder import Decoder, rms_factor
+from engine.models.experts import Router
 from engine.models.linear import RowwiseInt8Linear, body_weight_levels
 from engine.models.output_head import Int8Head
 from engine.models.rounding import quantise_rows
@@ -86,7 +87,7 @@ def test_exact_attention_holds_across_the_change_of_accumulator() -> None:
 
 @pytest.mark.parametrize("width", [64, 640, 2048])
 def test_elementwise_parts_do_not_depend_on_position(width: int) -> None:
-    """exp, gelu and the norm's sum could differ by lane or by thread; they must not."""
+    """exp, gelu, silu, tanh and the norm's sum could differ by lane or by thread; they must not."""
     torch.manual_seed(0)
     x = torch.randn(40, width) * 3
     whole = torch.exp(-x.abs()), torch.nn.functional.gelu(x, approximate="tanh"), rms_factor(x, 1e-6)
@@ -95,6 +96,9 @@ def test_elementwise_parts_do_not_depend_on_position(width: int) -> None:
         assert torch.equal(torch.exp(-part.abs()), whole[0][begin:end])
         assert torch.equal(torch.nn.functional.gelu(part, approximate="tanh"), whole[1][begin:end])
         assert torch.equal(rms_factor(part, 1e-6), whole[2][begin:end])
+        half = part[:, : width // 2], x[:, : width // 2]  # as the gated MLP cuts them
+        assert torch.equal(torch.nn.functional.silu(half[0]), torch.nn.functional.silu(half[1])[begin:end])
+        assert torch.equal(torch.tanh(part), torch.tanh(x)[begin:end])
 
 
 @torch.inference_mode()
@@ -136,3 +140,20 @@ def test_the_blocked_head_finds_the_largest_logit() -> None:
     logits = head.logits(x, scale)
     assert logits.shape == (9, 40_000)
     assert torch.equal(head.argmax(x, scale), logits.argmax(-1))
+
+
+@torch.inference_mode()
+def test_a_router_chooses_the_same_for_a_row_in_any_company() -> None:
+    torch.manual_seed(0)
+    weight = torch.randn(8, 256)
+    weight[5] = weight[2] * (1 + 1e-7)  # as good as equal: only exact sums keep their order
+    router = Router(weight, 2)
+    x = torch.randn(30, 256) * torch.logspace(-2, 2, 30)[:, None]
+    chosen, share = router(x)
+    for row in range(30):
+        alone = router(x[row : row + 1])
+        assert torch.equal(alone[0][0], chosen[row])
+        assert torch.equal(alone[1][0], share[row])
+    logits = torch.softmax(x @ weight.T, -1)
+    best = logits.topk(2, -1).values
+    torch.testing.assert_close(share, best / best.sum(-1, True), atol=1e-4, rtol=1e-3)

@@ -1,0 +1,164 @@
+"""Linears that keep 4 bits in memory.
+
+:class:`BlockLinear` is bitsandbytes' NF4 (or FP4): on a GPU its fused kernel reads the 4
+bits once for up to some dozens of rows (from version 0.50 on), which is what makes
+verifying a tree cheap; on a CPU it is slow, and row-wise int8 is used instead.
+
+:class:`GroupLinear` keeps GPTQ's and AWQ's integers. Where torch has a kernel for their
+layout (``_weight_int4pack_mm``: compute capability 8.0 and bfloat16) and the kernel agrees
+with the plain product on this very matrix, few rows go through it; otherwise the weights
+are written out for each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from engine.models.linear import Linear
+from engine.models.matrices import BlockMatrix, GroupMatrix
+
+BLOCK = 64
+KERNEL_ROWS = 16
+"""Up to here the 4-bit kernel reads the weights once or twice; beyond, writing them out costs less."""
+
+
+class BlockLinear:
+    def __init__(self, packed: Tensor, state: Any, bias: Tensor | None) -> None:
+        """``packed`` and ``state`` as ``bitsandbytes.functional.quantize_4bit`` returns them."""
+        self._packed = packed
+        self._state = state
+        self._bias = bias
+        self.out_features, self.in_features = (int(size) for size in state.shape)
+
+    @classmethod
+    def of(
+        cls, matrix: BlockMatrix, dtype: torch.dtype, device: torch.device, bias: Tensor | None
+    ) -> BlockLinear:
+        from bitsandbytes.functional import QuantState
+
+        make: Any = QuantState
+        state = make(
+            absmax=matrix.absmax.reshape(-1).to(device),
+            shape=torch.Size(matrix.shape),
+            code=matrix.table.to(device),
+            blocksize=matrix.block,
+            quant_type=matrix.kind,
+            dtype=dtype,
+        )
+        return cls(matrix.packed.reshape(-1, 1).to(device), state, bias)
+
+    def __call__(self, x: Tensor, row_scale: Tensor | None = None) -> Tensor:
+        from bitsandbytes.autograd._functions import matmul_4bit
+
+        if row_scale is not None:
+            x = x * row_scale
+        out: Tensor = matmul_4bit(
+            x.to(self._state.dtype), self._packed, quant_state=self._state, bias=self._bias
+        )
+        return out.float()
+
+    def memory_bytes(self) -> int:
+        state = self._state
+        parts = [self._packed, state.absmax]
+        if state.state2 is not None:
+            parts.append(state.state2.absmax)
+        return sum(part.numel() * part.element_size() for part in parts)
+
+
+def quantise_nf4(weight: Tensor, bias: Tensor | None = None, *, double_quant: bool = False) -> BlockLinear:
+    """NF4 of ``weight`` [out, in] in its type and on its device."""
+    from bitsandbytes.functional import quantize_4bit
+
+    packed, state = quantize_4bit(
+        weight.contiguous(), blocksize=BLOCK, compress_statistics=double_quant, quant_type="nf4"
+    )
+    return BlockLinear(packed, state, bias)
+
+
+class GroupLinear:
+    def __init__(
+        self, matrix: GroupMatrix, dtype: torch.dtype, device: torch.device, bias: Tensor | None
+    ) -> None:
+        self.out_features, self.in_features = matrix.shape
+        self._dtype = dtype
+        self._columns = None if matrix.columns is None else matrix.columns.to(device)
+        self._matrix = GroupMatrix(
+            matrix.packed.to(device), matrix.scale.to(device, dtype), matrix.zero.to(device, dtype)
+        )
+        self._bias = bias
+        self._kernel = _kernel(self._matrix, dtype, device)
+
+    def __call__(self, x: Tensor, row_scale: Tensor | None = None) -> Tensor:
+        if row_scale is not None:
+            x = x * row_scale
+        if self._columns is not None:
+            x = x[:, self._columns]
+        x = x.to(self._dtype)
+        if self._kernel is not None and x.shape[0] <= KERNEL_ROWS:
+            out = _kernel_product(x, self._kernel, self._matrix.group)
+            return out.float() if self._bias is None else out.float().add_(self._bias)
+        return functional.linear(x, self._written_out(), self._bias).float()
+
+    def _written_out(self) -> Tensor:
+        return self._matrix.stored().to(self._dtype)
+
+    def memory_bytes(self) -> int:
+        matrix = self._matrix
+        kept = [matrix.packed, matrix.scale, matrix.zero, *(self._kernel or ())]
+        return sum(part.numel() * part.element_size() for part in kept)
+
+
+class StackedLinear:
+    """Several linears of one input side by side, where their weights cannot be joined."""
+
+    def __init__(self, parts: Sequence[Linear]) -> None:
+        self._parts = tuple(parts)
+        self.out_features = sum(part.out_features for part in parts)
+        self.in_features = parts[0].in_features
+
+    def __call__(self, x: Tensor, row_scale: Tensor | None = None) -> Tensor:
+        return torch.cat([part(x, row_scale) for part in self._parts], -1)
+
+    def memory_bytes(self) -> int:
+        return sum(part.memory_bytes() for part in self._parts)
+
+
+# --------------------------------------------------------------------------- torch's 4-bit kernel
+
+
+def _kernel(matrix: GroupMatrix, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor] | None:
+    """Weights in the layout of torch's kernel, or None where it is missing or does not agree."""
+    if device.type != "cuda" or dtype != torch.bfloat16 or torch.cuda.get_device_capability(device) < (8, 0):
+        return None
+    out, width = matrix.shape
+    if matrix.group not in (32, 64, 128, 256) or out % 8 or width % 128:
+        return None
+    try:
+        kernel = _kernel_layout(matrix)
+        probe = torch.randn(4, width, device=device, dtype=dtype)
+        expected = functional.linear(probe.float(), matrix.stored())
+        found = _kernel_product(probe, kernel, matrix.group).float()
+    except (RuntimeError, AttributeError):
+        return None
+    # bfloat16 rounds to 3 digits; a wrong layout is off by the size of the numbers themselves.
+    agrees = (found - expected).square().mean() < 1e-3 * expected.square().mean()
+    return kernel if bool(agrees) else None
+
+
+def _kernel_layout(matrix: GroupMatrix) -> tuple[Tensor, Tensor]:
+    """(packed, scales and zeros [groups, out, 2]); the kernel computes (q - 8) * scale + zero."""
+    swapped = (matrix.packed >> 4) | (matrix.packed << 4)  # it wants the even column in the high nibble
+    packed = torch.ops.aten._convert_weight_to_int4pack(swapped, 8)
+    shift = (8 - matrix.zero.float()) * matrix.scale.float()
+    both = torch.stack((matrix.scale.float().T, shift.T), -1)
+    return packed, both.to(torch.bfloat16).contiguous()
+
+
+def _kernel_product(x: Tensor, kernel: tuple[Tensor, Tensor], group: int) -> Tensor:
+    out: Tensor = torch.ops.aten._weight_int4pack_mm(x, kernel[0], group, kernel[1])
+    return out
