@@ -128,8 +128,11 @@ class Repository:
 
     def config(self) -> dict[str, Any]:
         raw = self.commits[self.head].get("config.json")
-        assert raw is None or isinstance(raw.content, bytes)
-        return json.loads(raw.content) if raw else {}  # type: ignore[arg-type]
+        try:
+            found = json.loads(raw.content) if raw and isinstance(raw.content, bytes) else {}
+        except ValueError:
+            found = {}
+        return found if isinstance(found, dict) else {}
 
     def info(self, sha: str, blobs: bool, files: bool = True) -> dict[str, Any]:
         """The answer of ``/api/models/…``, with the fields that clients read."""

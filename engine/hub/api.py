@@ -1,0 +1,121 @@
+"""What the hub knows about models, through ``huggingface_hub``: metadata only, no file content.
+
+Everything it answers is untrusted: texts are cut to a length, numbers are checked,
+and no answer is ever shown as HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from engine.hub.connection import Connection, refusal
+from engine.hub.place import HubPlace
+from engine.hub.problems import Cause, HubError, OfflineError, TryAgain, UnreachableError
+from engine.hub.tokens import Tokens
+
+SMALL_FILE = 4 << 20
+"""Bytes; no configuration and no card is larger."""
+
+
+class HubApi:
+    """Asks the hub. Used by several threads at once."""
+
+    def __init__(self, place: HubPlace, tokens: Tokens, connection: Connection) -> None:
+        from huggingface_hub import HfApi
+
+        self.place = place
+        self.tokens = tokens
+        self._connection = connection
+        self._api = HfApi(endpoint=place.endpoint, library_name="eyrie")
+
+    @contextmanager
+    def asking(self, repo_id: str = "") -> Iterator[HfApiCall]:
+        """The library's client and the token to pass; its failures become ours.
+
+        :raises HubError:
+        """
+        from huggingface_hub import get_session
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+
+        token = self.tokens.current()[0]
+        try:
+            if self.place.offline:
+                raise OfflineModeIsEnabled
+            get_session().timeout = self.place.timeout + 10  # the library sets none
+            yield HfApiCall(self._api, token or False)
+        except OfflineModeIsEnabled:
+            raise OfflineError(
+                "The hub is not asked, because HF_HUB_OFFLINE is set.",
+                "Use a model that is already here, or unset HF_HUB_OFFLINE and start Eyrie again.",
+            ) from None
+        except HFValidationError:
+            raise HubError(
+                f"“{repo_id[:80]}” is no name of a repository.", "Names look like owner/model."
+            ) from None
+        except HfHubHTTPError as error:
+            headers, status = error.response.headers, error.response.status_code
+            if status == 429 or status >= 500:
+                raise UnreachableError(
+                    f"The hub is busy (status {status}).", "Try again in a few minutes."
+                ) from None
+            code, words = headers.get("X-Error-Code", ""), headers.get("X-Error-Message", "")
+            raise refusal(status, code, words, repo_id, self.place, token is not None) from None
+        except HubError:
+            raise
+        except Exception as error:
+            if not type(error).__module__.startswith("httpx") and not isinstance(error, OSError):
+                raise
+            raise UnreachableError(
+                f"The hub at {self.place.endpoint} cannot be reached ({type(error).__name__}).",
+                "Check the connection and the proxy settings, or set HF_ENDPOINT to a mirror.",
+            ) from None
+
+    def info(self, repo_id: str, revision: str = "main", files: bool = False) -> Any:
+        """The library's ``ModelInfo``; with ``files``, sizes and checksums of every file.
+
+        :raises HubError:
+        """
+        with self.asking(repo_id) as call:
+            return call.api.model_info(repo_id, revision=revision, files_metadata=files, token=call.token)
+
+    def who(self) -> str:
+        """Name of the token's account. :raises HubError: there is no valid token."""
+        with self.asking() as call:
+            found = call.api.whoami(token=call.token)
+        return str(found.get("name", ""))[:100]
+
+    def small_file(self, repo_id: str, commit: str, path: str, most: int = SMALL_FILE) -> bytes:
+        """Content of a small file, cut at ``most`` bytes. :raises HubError:"""
+        return self.bytes_of(repo_id, commit, path, 0, most)
+
+    def bytes_of(self, repo_id: str, commit: str, path: str, start: int, end: int) -> bytes:
+        """Bytes of a file, fewer where it ends before. :raises HubError:"""
+        url = self._connection.file_url(repo_id, commit, path)
+        for attempt in range(3):
+            try:
+                answer = self._connection.get(url, start, end, repo_id=repo_id)
+                try:
+                    if answer.start != start:
+                        raise TryAgain(Cause.RANGE, "the server cannot send a part of a file")
+                    got = bytearray()
+                    while len(got) < end - start and (data := answer.read(end - start - len(got))):
+                        got += data
+                    return bytes(got)
+                finally:
+                    answer.close()
+            except TryAgain as error:
+                if attempt == 2:
+                    raise UnreachableError(
+                        f"{path} of {repo_id} cannot be read: {error.message}.", "Try again later."
+                    ) from None
+        raise AssertionError
+
+
+class HfApiCall:
+    """A client and the token for one call; False keeps the library from sending one of its own."""
+
+    def __init__(self, api: Any, token: str | bool) -> None:
+        self.api = api
+        self.token = token

@@ -1,0 +1,22 @@
+"""The hub's library is told again what it was told before a test; nobody's own token is ever read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+
+from engine.hub import transfer
+
+
+@pytest.fixture(autouse=True)
+def own_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", constants.HF_HUB_OFFLINE)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("SMALLEST_SEGMENT", "LARGEST_SEGMENT", "BLOCK", "HASH_BLOCK", "JOURNAL_SECONDS"):
+        monkeypatch.setattr(transfer, name, getattr(transfer, name))
+    yield
