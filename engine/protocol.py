@@ -184,6 +184,12 @@ class ModelInfo:
     licence_name: str = ""
     licence_text: str = ""
     """Shown once by the application, as plain text."""
+    notice: str = ""
+    """Something the user should know about the model, e.g. that it brings no chat template."""
+    thinking_tags: tuple[str, str] | None = None
+    """What the model's thoughts stand between in a reply, where it thinks before it answers."""
+    thinking_optional: bool = False
+    """Whether :attr:`GenerationSettings.thinking` switches its thinking on and off."""
     methods: tuple[MethodInfo, ...] = ()
     """Every method the engine knows, also those that this model cannot use, with the reason."""
     method: str = ""
@@ -202,6 +208,14 @@ class Load:
     """Folder of the head; ``None`` takes the model's own, ``""`` loads none."""
     draft: str = ""
     """Folder of a smaller model with the same vocabulary, to draft with; none when empty."""
+    device: str = ""
+    """``cpu``, ``cuda`` or ``cuda:1``; empty takes a GPU where there is one."""
+    weight_format: str = ""
+    """``nf4``, ``int8`` (CPU), ``bfloat16``, ``float16`` or ``float32``; empty takes the best for the device."""
+    double_quant: bool = False
+    """NF4 with quantised block magnitudes: 8 % smaller, a little slower."""
+    context: int = 0
+    """Tokens of one chat; 0 takes a length that suits most models."""
 
 
 @dataclass(frozen=True, slots=True)
