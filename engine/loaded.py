@@ -16,8 +16,9 @@ from engine.drafting.method import Equipment, Methods
 from engine.drafting.registry import methods_for
 from engine.errors import EngineError, HeadError, ModelError, ResourceError
 from engine.generation import Session
-from engine.heads.checkpoint import check_fits, read_eagle3
+from engine.heads.checkpoint import read_eagle3
 from engine.heads.eagle3_inference import Eagle3Inference
+from engine.heads.pairing import check_fits
 from engine.heads.projections import dense_linear, int8_linear
 from engine.models.building import ConversionCancelled
 from engine.models.config import DecoderConfig

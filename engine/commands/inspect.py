@@ -1,14 +1,19 @@
-"""``python -m engine inspect``: what a folder or file holds, and whether a head fits."""
+"""``python -m engine inspect``: what a folder or file holds, what it pairs with, and its memory by part."""
 
 from __future__ import annotations
 
 import argparse
+import math
+import re
 from pathlib import Path
 
 from engine.errors import EngineError, HeadError, ModelError
-from engine.heads.checkpoint import check_fits
-from engine.heads.config import Eagle3Config, read_config
-from engine.loaded import DEMO, DEMO_HEAD
+from engine.heads.config import Eagle3Config, usual_taps
+from engine.heads.facts import HeadFacts, TargetFacts
+from engine.heads.files import CONFIG, read_json, stored_tensors
+from engine.heads.formats import recognise
+from engine.heads.pairing import pair
+from engine.loaded import DEMO, DEMO_HEAD, RESOURCES
 from engine.models.config import DecoderConfig
 from engine.models.loading import TensorSource
 
@@ -17,85 +22,135 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.path == DEMO:
         from engine.models.demo import demo_folder
 
-        _target(demo_folder(lambda *_: None, lambda: False))
+        folder = demo_folder(lambda *_: None, lambda: False)
+        _target(folder)
         print()
-        _head(DEMO_HEAD)
-        return 0
+        return _head(DEMO_HEAD, folder)
     path = Path(arguments.path).expanduser()
     if path.suffix == ".gguf":
         _gguf(path)
         return 0
     if not path.is_dir():
-        raise ModelError(f"There is no folder {path}.", "Give a model folder, a head folder or a .gguf file.")
-    head = _as_head(path)
-    if head is None:
-        _target(path)
-        return 0
-    _head(path)
-    if arguments.target:
-        target = DecoderConfig.from_folder(Path(arguments.target).expanduser())
-        try:
-            check_fits(head, target.hidden_size, target.vocab_size, target.num_layers)
-            print(f"It fits {arguments.target}.")
-        except HeadError as error:
-            print(f"It does not fit {arguments.target}: {error.message}")
-            return 1
+        raise _not_here(arguments.path)
+    if is_head(path):
+        return _head(path, Path(arguments.target).expanduser() if arguments.target else None)
+    _target(path)
     return 0
 
 
-def _as_head(path: Path) -> Eagle3Config | None:
-    """The head's configuration, None when the folder holds something else."""
+def _not_here(name: str) -> ModelError:
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not Path(name).exists():
+        return ModelError(
+            f"There is no folder {name}; if that is a repository on the model hub, it is not on this machine.",
+            "Download it first, then inspect the folder that it was written to.",
+        )
+    return ModelError(f"There is no folder {name}.", "Give a model folder, a head folder or a .gguf file.")
+
+
+def is_head(folder: Path) -> bool:
+    """Whether a folder holds a head, whole or damaged, rather than a target."""
     try:
-        return read_config(path / "config.json")
+        recognise(read_json(folder / CONFIG), stored_tensors(folder))
     except HeadError:
-        if "draft_vocab_size" in (path / "config.json").read_text(encoding="utf-8", errors="replace"):
-            raise
-        return None
-    except OSError:
-        return None
+        try:
+            raw = read_json(folder / CONFIG)
+        except HeadError:
+            return False
+        marks = ("draft_vocab_size", "eagle_config", "speculators_model_type", "medusa_num_heads")
+        return any(mark in raw for mark in marks)
+    return True
+
+
+# --------------------------------------------------------------------------- heads
+
+
+def _head(folder: Path, target: Path | None) -> int:
+    """Print what the head is; 1 when it does not fit ``target``."""
+    from engine.heads.checkpoint import Eagle3Checkpoint, read_head
+
+    facts = HeadFacts.from_folder(folder)
+    print(f"Head: {folder}")
+    print(f"  {facts.format} format, hidden {facts.hidden_size:,}")
+    checkpoint = read_head(folder)  # names the tensor at fault, if any
+    print("  every tensor is there and finite")
+    config = checkpoint.config
+    if isinstance(checkpoint, Eagle3Checkpoint) and isinstance(config, Eagle3Config):
+        print(f"  drafts {config.draft_vocab_size:,} of {config.vocab_size:,} tokens")
+        print(f"  {_taps(config)}")
+        unsure = checkpoint.unsure
+        open_points = [
+            words
+            for doubt, words in (
+                (unsure.taps, "whether layers are counted by input or by output"),
+                (unsure.residual, "where the residual starts"),
+                (unsure.recurrence, "which state feeds the next level"),
+            )
+            if doubt
+        ]
+        if open_points:
+            print(f"  its files leave open {', '.join(open_points)}: measured when it is loaded")
+    if facts.max_positions:
+        print(f"  trained for {facts.max_positions:,} positions")
+    print("Pairs with")
+    print(f"  made for: {facts.target_name or 'not said'}")
+    print(
+        f"  any target of hidden {facts.target_hidden_size:,} and {facts.vocab_size:,} tokens has its shape"
+    )
+    fits = True
+    if target is not None:
+        verdict = pair(TargetFacts.from_folder(target), facts)
+        fits = verdict.usable
+        print(f"  {target}: {verdict.words}")
+    print("Memory")
+    _table([(part, size, "as stored") for part, size in facts.bytes_by_part])
+    return 0 if fits else 1
+
+
+def _taps(config: Eagle3Config) -> str:
+    if not config.taps:
+        return "taps the usual layers: inputs of 2, L / 2 and L - 3 of the target's L layers"
+    layers = ", ".join(map(str, config.taps))
+    return f"taps the inputs of layers {layers} (as hidden_states of transformers)"
+
+
+# --------------------------------------------------------------------------- targets
 
 
 def _target(folder: Path) -> None:
     print(f"Target: {folder}")
-    config = DecoderConfig.from_folder(folder)
-    source = TensorSource(folder)
-    sizes = {name: _count(source.shape(name)) for name in source.names()}
+    facts = TargetFacts.from_folder(folder)
+    print(
+        f"  {facts.model_type}, {facts.num_layers} layers, hidden {facts.hidden_size:,}, "
+        f"vocabulary {facts.vocab_size:,}, context {facts.max_positions:,}"
+    )
+    if facts.problem:
+        print(f"  EAGLE cannot be offered: {facts.problem}")
+    with TensorSource(folder) as source:
+        sizes = {name: math.prod(source.shape(name)) for name in source.names()}
     total = sum(sizes.values())
-    table = sizes.get("model.embed_tokens.weight", 0)
-    print(
-        f"  {config.model_type}, {config.num_layers} layers, hidden {config.hidden_size}, {total / 1e6:.0f} M parameters"
+    print(f"  {total / 1e6:,.0f} M numbers in its files")
+    if facts.problem:
+        return
+    print("Pairs with")
+    print(f"  EAGLE-3 heads for it usually tap the inputs of layers {usual_taps(facts.num_layers)}")
+    for shipped in sorted(path.parent for path in (RESOURCES / "heads").glob(f"*/{CONFIG}")):
+        verdict = pair(facts, HeadFacts.from_folder(shipped))
+        if verdict.usable:
+            print(f"  {shipped.name}, which comes with Eyrie: {verdict.words}")
+    config = DecoderConfig.from_folder(folder)
+    table = sum(size for name, size in sizes.items() if name.endswith("embed_tokens.weight"))
+    output = config.vocab_size * (config.hidden_size + 4)
+    stored_output = sum(size for name, size in sizes.items() if name.endswith("lm_head.weight"))
+    cache = 2 * config.num_layers * config.kv_size * 4 * 4096
+    print("Memory")
+    _table(
+        [
+            ("layers", total - table - stored_output, "row-wise int8"),
+            ("output head", output, "row-wise int8"),
+            ("embedding", table * 4, "float32, read from disk as needed"),
+            ("keys, values", cache, "float32, at 4,096 tokens"),
+        ]
     )
-    print(f"  {config.num_heads} heads of {config.head_dim}, {config.num_kv_heads} for keys and values")
-    window = f", sliding window {config.sliding_window}" if config.sliding_window else ""
-    print(f"  vocabulary {config.vocab_size:,}, context {config.max_positions:,}{window}")
-    cache = 2 * config.num_layers * config.kv_size * 4
-    print("  memory in row-wise int8:")
-    print(f"    layers         {(total - table) / 1e6:8.0f} MB")
-    print(f"    output head    {config.vocab_size * (config.hidden_size + 4) / 1e6:8.0f} MB")
-    print(f"    embedding      {table * 4 / 1e6:8.0f} MB, read from disk as needed")
-    print(f"    keys, values   {cache * 4096 / 1e6:8.0f} MB at 4,096 tokens")
-    layers = config.num_layers
-    print(f"  an EAGLE-3 head for it taps layers such as {(2, layers // 2, layers - 3)}")
-
-
-def _head(folder: Path) -> None:
-    from engine.heads.checkpoint import read_eagle3
-
-    print(f"EAGLE-3 head: {folder}")
-    checkpoint = read_eagle3(folder)
-    config = checkpoint.config
-    count = sum(tensor.numel() for tensor in checkpoint.tensors.values() if tensor.is_floating_point())
-    print(
-        f"  {count / 1e6:.1f} M parameters, hidden {config.hidden_size}, for a target of hidden {config.target_hidden_size}"
-    )
-    print(f"  target: {config.target_name or 'not named'}")
-    print(
-        f"  taps the inputs of layers {', '.join(map(str, config.taps))} (as hidden_states of transformers)"
-    )
-    print(
-        f"  drafts {config.draft_vocab_size:,} of {config.vocab_size:,} tokens, trained for {config.max_position_embeddings:,} positions"
-    )
-    print(f"  every tensor is there and finite; memory in row-wise int8 {count / 1e6:.0f} MB")
 
 
 def _gguf(path: Path) -> None:
@@ -112,8 +167,7 @@ def _gguf(path: Path) -> None:
             print(f"  {error.message}")
 
 
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count
+def _table(rows: list[tuple[str, int, str]]) -> None:
+    for part, size, words in rows:
+        print(f"  {part:<16}{size / 1e6:10,.1f} MB  {words}")
+    print(f"  {'together':<16}{sum(size for _, size, _ in rows) / 1e6:10,.1f} MB")

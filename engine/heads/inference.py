@@ -55,4 +55,9 @@ class EagleInference(Protocol):
         with their log-probabilities (softmax at temperature 1 over the draft vocabulary)."""
         ...
 
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Logits of each row of outputs over the target's vocabulary [rows, vocab]; -inf for what
+        cannot be drafted."""
+        ...
+
     def memory_bytes(self) -> int: ...

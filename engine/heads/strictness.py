@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import HeadError
+from engine.heads.files import Stored
 
 AGAIN = "Download the head again, or choose one whose config.json belongs to its weights."
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
@@ -45,6 +46,19 @@ def verify_tensors(
             raise HeadError(f"{source}: {name} holds {tensor.dtype}, expected {expected}.", AGAIN)
         if wanted is None and not bool(torch.isfinite(tensor).all()):
             raise HeadError(f"{source}: {name} holds values that are not finite numbers.", AGAIN)
+
+
+def verify_header(
+    shapes: Mapping[str, tuple[int, ...]], stored: Mapping[str, Stored], source: str = "The file"
+) -> None:
+    """Check names, shapes and types by a file's header alone (raises HeadError naming the tensor)."""
+    present = {name: entry for name, entry in stored.items() if not name.endswith("rotary_emb.inv_freq")}
+    verify_names(shapes, present, source, "a head")
+    for name, shape in shapes.items():
+        verify_shape(name, present[name].shape, shape, source)
+        wanted = {"d2t": ("I64",), "t2d": ("BOOL",)}.get(name, ("F16", "BF16", "F32"))
+        if present[name].dtype not in wanted:
+            raise HeadError(f"{source}: {name} is of the type {present[name].dtype}.", AGAIN)
 
 
 def verify_shape(name: str, found: tuple[int, ...], wanted: tuple[int, ...], source: str) -> None:

@@ -14,13 +14,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from engine.errors import HeadError
-from engine.heads.checkpoint import check_fits, expected_shapes, read_eagle3, write_eagle3
+from engine.heads.checkpoint import read_eagle3, write_eagle3
 from engine.heads.config import Eagle3Config
 from engine.heads.eagle3 import Eagle3Head
+from engine.heads.pairing import check_fits
+from engine.heads.shapes import eagle3_shapes
 
 CONFIG = Eagle3Config(
     hidden_size=16,
-    target_hidden_size=12,
+    target_hidden_size=16,
     intermediate_size=24,
     num_attention_heads=4,
     num_key_value_heads=2,
@@ -61,7 +63,7 @@ def test_a_head_survives_the_public_format(folder: Path) -> None:
     head = Eagle3Head(CONFIG)
     checkpoint = read_eagle3(folder)
     assert checkpoint.config == CONFIG
-    assert set(checkpoint.tensors) == set(expected_shapes(CONFIG))
+    assert set(checkpoint.tensors) == set(eagle3_shapes(CONFIG))
     assert torch.equal(checkpoint.draft_ids, IDS)
     loaded = Eagle3Head.from_checkpoint(checkpoint)
     for name, value in head.state_dict().items():
@@ -134,14 +136,18 @@ def test_wrong_tensors_are_named(folder: Path, change: Callable[[Tensors], objec
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        pytest.param(lambda c: c.update(architectures=["LlamaForCausalLM"]), "no EAGLE-3 head", id="plain llama"),
         pytest.param(lambda c: c.pop("hidden_size"), "hidden_size is None", id="missing field"),
         pytest.param(lambda c: c.update(head_dim="6"), "head_dim is '6'", id="text for a number"),
         pytest.param(lambda c: c.update(head_dim=7), "odd", id="odd head"),
         pytest.param(lambda c: c.update(num_key_value_heads=3), "cannot share", id="uneven sharing"),
         pytest.param(lambda c: c.update(draft_vocab_size=41), "exceeds", id="draft vocabulary too large"),
         pytest.param(lambda c: c.update(intermediate_size=0), "intermediate_size is 0", id="zero"),
-        pytest.param(lambda c: c.pop("eagle_config"), "eagle_aux_hidden_state_layer_ids", id="no taps"),
+        pytest.param(
+            lambda c: c.update(eagle_aux_hidden_state_layer_ids="2, 5"), "eagle_aux_hidden_state_layer_ids", id="text"
+        ),
+        pytest.param(
+            lambda c: c.update(eagle_aux_hidden_state_layer_ids=[3, 6, 10]), "twice", id="taps that disagree"
+        ),
         pytest.param(
             lambda c: c["eagle_config"].update(eagle_aux_hidden_state_layer_ids=[1, 4]), "three", id="two taps"
         ),
@@ -182,24 +188,21 @@ def test_files_that_are_missing_or_broken_are_named(folder: Path) -> None:
 
 def test_a_faulty_head_is_not_written(tmp_path: Path) -> None:
     checkpoint = Eagle3Head(CONFIG).to_checkpoint(IDS)
-    broken = dict(checkpoint.tensors) | {"fc.weight": torch.full((16, 36), float("inf"))}
+    broken = dict(checkpoint.tensors) | {"fc.weight": torch.full((16, 48), float("inf"))}
     with pytest.raises(HeadError, match=r"fc\.weight"):
         write_eagle3(tmp_path / "head", replace(checkpoint, tensors=broken))
     assert not (tmp_path / "head").exists()
 
 
 def test_a_head_for_another_model_says_what_differs() -> None:
-    fitting = replace(CONFIG, hidden_size=12)
-    check_fits(fitting, target_hidden_size=12, target_vocab=40, target_layers=9)
+    check_fits(CONFIG, target_hidden_size=16, target_vocab=40, target_layers=9)
     for change, words in (
-        ({"target_hidden_size": 16}, ["width 12, not 16"]),
-        ({"target_vocab": 41}, ["40 tokens, not 41"]),
+        ({"target_hidden_size": 12}, ["width 16, the model's have 12"]),
+        ({"target_vocab": 41}, ["40 tokens, the model's 41"]),
         ({"target_layers": 8}, ["taps layer 8", "8 layers"]),
-        ({"target_hidden_size": 16, "target_vocab": 3}, ["width 12, not 16", "40 tokens, not 3", "Tiny"]),
+        ({"target_hidden_size": 12, "target_vocab": 3}, ["width 16", "40 tokens, the model's 3", "Tiny"]),
     ):
         with pytest.raises(HeadError) as caught:
-            check_fits(fitting, **({"target_hidden_size": 12, "target_vocab": 40, "target_layers": 9} | change))
+            check_fits(CONFIG, **({"target_hidden_size": 16, "target_vocab": 40, "target_layers": 9} | change))
         for word in words:
             assert word in caught.value.message
-    with pytest.raises(HeadError, match="embeddings of width 16, not 12"):
-        check_fits(CONFIG, target_hidden_size=12, target_vocab=40, target_layers=9)

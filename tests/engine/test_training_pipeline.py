@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from engine.errors import EngineError
-from engine.heads.checkpoint import check_fits, read_eagle3
+from engine.heads.checkpoint import read_eagle3
+from engine.heads.pairing import check_fits
 from engine.training.cli import add_arguments, run
 from engine.training.target import BatchTarget
 from tests.engine import tiny

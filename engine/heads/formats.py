@@ -1,0 +1,96 @@
+"""The public formats of heads, told apart by the shapes of their tensors.
+
+Nothing in a ``config.json`` says "EAGLE" reliably: heads call themselves Llama models,
+and exporters copy each other's architecture names. What decides is how wide the first
+layer's attention reads: EAGLE-3 feeds it embedding and state side by side, EAGLE-1 and
+EAGLE-2 only one state. Names then tell who wrote the file, and with that its habits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+
+from engine.errors import HeadError
+from engine.heads.files import Stored
+from engine.heads.medusa import is_medusa
+
+_PROJECTION = re.compile(r"(?:midlayer|layers\.0)\.self_attn\.[qkv]_proj\.weight")
+
+
+class HeadFormat(StrEnum):
+    EAGLE1 = "SafeAILab EAGLE-1/2"
+    EAGLE3 = "SafeAILab EAGLE-3"
+    SPECFORGE = "SpecForge EAGLE-3"
+    ANGELSLIM = "AngelSlim EAGLE-3"
+    SPECULATORS = "speculators EAGLE-3"
+    MODELOPT = "modelopt EAGLE-3"
+    MEDUSA = "Medusa"
+
+
+_ARCHITECTURES = {
+    "LlamaForCausalLMEagle3": HeadFormat.SPECFORGE,
+    "Eagle3LlamaForCausalLM": HeadFormat.ANGELSLIM,
+}
+
+
+def flatten(raw: Mapping[str, object]) -> dict[str, object]:
+    """A head's config without its nesting: speculators keeps the layer's shape under
+    ``transformer_layer_config``, converted EAGLE-1 heads under ``model``. Null means absent."""
+    flat: dict[str, object] = {}
+    for inner in (raw.get("transformer_layer_config"), raw.get("model"), raw):
+        if isinstance(inner, Mapping):
+            flat |= {str(key): value for key, value in inner.items() if value is not None}
+    return flat
+
+
+def recognise(raw: Mapping[str, object], stored: Mapping[str, Stored]) -> HeadFormat:
+    """The format of a head (raises HeadError when it is none that can be used)."""
+    if is_medusa(stored):
+        return HeadFormat.MEDUSA
+    kind = raw.get("speculators_model_type")
+    if kind not in (None, "eagle3"):
+        raise _not_supported(f"This drafter is of the kind {kind!r}.")
+    wide = [entry for name, entry in stored.items() if _PROJECTION.fullmatch(name)]
+    if not wide:
+        raise _not_supported("This is no EAGLE head: it has no attention layer of its own.")
+    hidden = flatten(raw).get("hidden_size")
+    # A majority, so that one damaged tensor is named later instead of changing the format.
+    double = sum(
+        len(entry.shape) == 2 and isinstance(hidden, int) and entry.shape[1] == 2 * hidden for entry in wide
+    )
+    if 2 * double <= len(wide) and not any(name.startswith("midlayer.") for name in stored):
+        return HeadFormat.EAGLE1
+    if kind == "eagle3":
+        return HeadFormat.SPECULATORS
+    middle = sum(name.startswith("midlayer.") for name in stored)
+    if 2 * middle < sum(name.startswith(("midlayer.", "layers.")) for name in stored):
+        return HeadFormat.MODELOPT
+    architectures = raw.get("architectures")
+    for name in architectures if isinstance(architectures, list) else []:
+        if name in _ARCHITECTURES:
+            return _ARCHITECTURES[name]
+    return HeadFormat.EAGLE3
+
+
+def _not_supported(what: str) -> HeadError:
+    return HeadError(what, "Choose an EAGLE-1, EAGLE-2, EAGLE-3 or Medusa head.")
+
+
+def expected_format(raw: Mapping[str, object]) -> HeadFormat:
+    """The format that a ``config.json`` alone suggests, where no header can be read (raises HeadError)."""
+    if "medusa_num_heads" in raw:
+        return HeadFormat.MEDUSA
+    if raw.get("speculators_model_type") == "eagle3":
+        return HeadFormat.SPECULATORS
+    flat = flatten(raw)
+    architectures = flat.get("architectures")
+    for name in architectures if isinstance(architectures, list) else []:
+        if name in _ARCHITECTURES:
+            return _ARCHITECTURES[name]
+    if "draft_vocab_size" in flat or "truncated_vocab_size" in flat or "eagle_config" in flat:
+        return HeadFormat.EAGLE3
+    if flat.get("num_hidden_layers") == 1:
+        return HeadFormat.EAGLE1
+    raise _not_supported("This is no EAGLE head: it has several layers, as a whole model has.")
