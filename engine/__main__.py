@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from engine import __version__
 from engine.errors import EngineError
+from engine.huge_pages import restart_with_huge_pages
 
 
 def _chat(arguments: argparse.Namespace) -> int:
@@ -141,4 +142,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    restart_with_huge_pages()
     sys.exit(main())

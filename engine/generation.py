@@ -288,4 +288,6 @@ class Session:
             name: int(options[name] or getattr(self.limits, name)) if name in options else most
             for name, most in (("nodes", 256), ("depth", 32), ("top_k", 64))
         }
-        return TreeLimits(**sizes, threshold=float(options.get("threshold") or 0.0))
+        # Whoever names a number of nodes wants to see that many.
+        worth = 0.0 if options.get("nodes") else self.limits.worth
+        return TreeLimits(**sizes, threshold=float(options.get("threshold") or 0.0), worth=worth)

@@ -27,6 +27,8 @@ class TreeLimits:
     """Children considered per node, and nodes expanded per level."""
     threshold: float = 0.0
     """A node whose own probability lies below this gets no children."""
+    worth: float = 0.0
+    """A node must be reached with a higher probability than this: what its row costs, in tokens."""
     room: int = 1 << 30
     """Positions left in the context, the root's included: bounds rows that are no guesses."""
 

@@ -34,12 +34,11 @@ class EagleDrafter(Drafter):
     with length).
     """
 
-    def __init__(self, head: EagleInference, max_length: int, *, min_path_probability: float = 0.0) -> None:
+    def __init__(self, head: EagleInference, max_length: int) -> None:
         self._head = head
         self._cache = head.new_cache(max_length + TREE_ROOM)
         self._pending: list[Tensor] = []
         self._pending_rows = 0
-        self._floor = math.log(min_path_probability) if min_path_probability > 0 else -math.inf
 
     @property
     def name(self) -> str:
@@ -99,8 +98,9 @@ class EagleDrafter(Drafter):
         growth = self.begin(tokens, (limits.depth - 1) * limits.top_k)
         scores, wanted = growth.scores, limits.nodes - 1
         sure = math.log(limits.threshold) if limits.threshold > 0 else -math.inf
+        floor = math.log(limits.worth) if limits.worth > 0 else -math.inf
         for level in range(1, limits.depth + 1):
-            fresh = growth.branch(limits.top_k, self._floor)
+            fresh = growth.branch(limits.top_k, floor)
             fresh.sort(key=lambda node: (-scores[node], node))
             bar = self._bar(scores, wanted)
             beam = [node for node in fresh[: limits.top_k] if scores[node] >= bar and growth.logs[node] >= sure]

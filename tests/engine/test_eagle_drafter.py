@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -103,10 +105,27 @@ def test_the_tree_is_the_published_one(
         drafter = EagleDrafter(Eagle3Inference(checkpoint, embedding, dense_linear), 128)
         drafter.observe(features[:5])
         drafter.observe(features[5:])
-        ours, published = by_path(drafter.propose(tokens, limits)), by_path(slow.tree(features, tokens, limits))
+        ours, published = (
+            by_path(drafter.propose(tokens, limits)),
+            by_path(slow.tree(features, tokens, limits)),
+        )
         assert set(ours) == set(published)
         for path, probability in ours.items():
             assert probability == pytest.approx(published[path], rel=1e-4, abs=1e-7)
+
+
+@torch.inference_mode()
+def test_a_node_below_its_worth_is_left_out(checkpoint: Eagle3Checkpoint, embedding: Tensor) -> None:
+    limits = TreeLimits(20, 4, 4)
+    tokens = list(range(2, 11))
+    features = torch.randn(8, 3 * 64, generator=torch.Generator().manual_seed(1))
+    published = by_path(SlowTree(checkpoint, embedding).tree(features, tokens, limits))
+    worth = sorted(published.values())[len(published) // 2] * 1.001
+    drafter = EagleDrafter(Eagle3Inference(checkpoint, embedding, dense_linear), 128)
+    drafter.observe(features)
+    ours = by_path(drafter.propose(tokens, replace(limits, worth=worth)))
+    assert set(ours) == {path for path, probability in published.items() if probability > worth}
+    assert 1 < len(ours) < len(published)
 
 
 @torch.inference_mode()
