@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import HeadError, ModelError
+from engine.heads.checkpoint import Checkpoint
 from engine.heads.config import Eagle3Config, EagleConfig
 from engine.heads.files import CONFIG, Stored, read_json, stored_tensors
 from engine.heads.formats import HeadFormat, expected_format, recognise
-from engine.heads.medusa import MedusaConfig, medusa_shapes, parse_medusa
+from engine.heads.medusa import MedusaCheckpoint, MedusaConfig, medusa_shapes, parse_medusa
 from engine.heads.parsing import parse_eagle1, parse_eagle3
 from engine.heads.shapes import eagle1_shapes, eagle3_shapes, public_names
 from engine.heads.strictness import verify_header
@@ -168,6 +169,13 @@ class HeadFacts:
             problem=problem,
             bytes_by_part=parts,
         )
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Checkpoint, name: str = "") -> HeadFacts:
+        """Of a head that was read and verified."""
+        if isinstance(checkpoint, MedusaCheckpoint):
+            return cls._of_medusa(checkpoint.config, name, "", ())
+        return cls.of(checkpoint.config, checkpoint.format, name)
 
     @classmethod
     def _of_medusa(
