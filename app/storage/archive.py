@@ -1,0 +1,194 @@
+"""Chats as JSON: everything that is stored of them, in a form that outlives the database.
+
+One object: ``{"format": "eyrie-chats", "version": 1, "chats": [...]}``. Each chat has
+its fields and ``messages``, each message its fields; what SQLite keeps as compact
+blobs (origins of the text, steps with their draft trees) is base64 of the same. A file that
+was exported and imported gives equal rows.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import sqlite3
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+from app.storage import records
+from app.storage.records import ChatRecord, MessageRecord
+
+FORMAT = "eyrie-chats"
+VERSION = 1
+
+
+class ArchiveError(ValueError):
+    """The file holds no chats of ours; the text says why, for people."""
+
+
+# --------------------------------------------------------------------------- out
+
+
+def write_archive(path: Path, connection: sqlite3.Connection, chat_ids: Iterable[str]) -> int:
+    """Write chats to a file, one at a time, so that any number fits; returns how many.
+
+    The file is complete or not there: it is written beside its place and moved.
+
+    :raises OSError: it cannot be written.
+    """
+    new = path.with_name(path.name + ".new")
+    count = 0
+    try:
+        with open(new, "w", encoding="utf-8", errors="replace") as file:
+            file.write(f'{{"format": "{FORMAT}", "version": {VERSION}, "chats": [')
+            for chat_id in chat_ids:
+                table = chat_table(connection, chat_id)
+                if table is not None:
+                    file.write(",\n" if count else "\n")
+                    json.dump(table, file, ensure_ascii=False)
+                    count += 1
+            file.write("\n]}\n")
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+    return count
+
+
+def chat_table(connection: sqlite3.Connection, chat_id: str) -> dict[str, Any] | None:
+    """A chat with everything that belongs to it; ``None`` when there is none."""
+    row = connection.execute(
+        f"SELECT {records.CHAT_COLUMNS}, 0 FROM chats WHERE id = ?", (chat_id,)
+    ).fetchone()
+    if row is None:
+        return None
+    table = asdict(records.chat_of(row))
+    del table["messages"]
+    table["settings"] = json.loads(table["settings"])
+    table["messages"] = []
+    rows = connection.execute(
+        f"SELECT {records.MESSAGE_COLUMNS} FROM messages WHERE chat_id = ? ORDER BY key", (chat_id,)
+    )
+    for record in map(records.message_of, rows.fetchall()):
+        message = asdict(record)
+        del message["chat_id"]
+        message["facts"] = json.loads(message["facts"])
+        message["runs"] = _text(record.runs)
+        steps = connection.execute(
+            "SELECT data FROM steps WHERE message_id = ? ORDER BY key", (record.id,)
+        ).fetchall()
+        message["steps"] = [_text(block) for (block,) in steps]
+        table["messages"].append(message)
+    return table
+
+
+# --------------------------------------------------------------------------- in
+
+
+def read_archive(path: Path) -> list[dict[str, Any]]:
+    """The chats of a file, checked.
+
+    :raises OSError: it cannot be read.
+    :raises ArchiveError: it holds something else.
+    """
+    try:
+        whole = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ArchiveError(f"{path.name} is not a JSON file of chats ({error}).") from error
+    if not isinstance(whole, dict) or whole.get("format") != FORMAT:
+        raise ArchiveError(f"{path.name} does not hold chats of Eyrie.")
+    if whole.get("version") != VERSION:
+        raise ArchiveError(f"{path.name} was written by a newer version of Eyrie. Update Eyrie to read it.")
+    chats = whole.get("chats")
+    if not isinstance(chats, list):
+        raise ArchiveError(f"{path.name} does not hold a list of chats.")
+    for chat in chats:
+        _check(chat)
+    return chats
+
+
+def put_table(connection: sqlite3.Connection, table: dict[str, Any]) -> str:
+    """Store a chat of an archive; returns its id.
+
+    Ids stay when they are free. A chat that is there already comes in beside it, with new
+    ids throughout: an import never changes what is stored.
+    """
+    chat, messages = _check(table)
+    taken = connection.execute("SELECT 1 FROM chats WHERE id = ?", (chat.id,)).fetchone() is not None
+    names = {record.id for record, _ in messages}
+    for name in names:
+        taken = (
+            taken or connection.execute("SELECT 1 FROM messages WHERE id = ?", (name,)).fetchone() is not None
+        )
+    new = {name: uuid.uuid4().hex if taken else name for name in names}
+    if taken:
+        chat = replace(chat, id=uuid.uuid4().hex)
+    records.put_chat(connection, chat)
+    for record, steps in messages:
+        parent = new[record.parent_id] if record.parent_id is not None else None
+        placed = replace(record, id=new[record.id], chat_id=chat.id, parent_id=parent, state="done")
+        records.put_message(connection, placed)
+        connection.executemany(
+            "INSERT INTO steps(message_id, data) VALUES(?, ?)", [(placed.id, block) for block in steps]
+        )
+    return chat.id
+
+
+def _check(table: object) -> tuple[ChatRecord, list[tuple[MessageRecord, list[bytes]]]]:
+    """A chat and its messages as records. :raises ArchiveError: something does not fit."""
+    try:
+        assert isinstance(table, dict)
+        values = dict(table)
+        raw = values.pop("messages")
+        values["settings"] = json.dumps(values.get("settings", {}))
+        chat = ChatRecord(**_known(values, ChatRecord))
+        messages = [_message(each, chat.id) for each in raw]
+    except (AssertionError, TypeError, KeyError, ValueError, AttributeError, binascii.Error) as error:
+        raise ArchiveError(f"A chat in this file is not complete: {error!r}.") from error
+    _fits(chat)
+    seen: set[str] = set()
+    for record, _ in messages:
+        _fits(record)
+        if record.id in seen or (record.parent_id is not None and record.parent_id not in seen):
+            raise ArchiveError("The messages of a chat in this file do not make a tree.")
+        seen.add(record.id)
+    return chat, messages
+
+
+def _message(values: dict[str, Any], chat_id: str) -> tuple[MessageRecord, list[bytes]]:
+    values = dict(values, chat_id=chat_id)
+    steps = [base64.b64decode(block, validate=True) for block in values.pop("steps", [])]
+    values["facts"] = json.dumps(values.get("facts", {}))
+    runs = values.get("runs")
+    values["runs"] = base64.b64decode(runs, validate=True) if runs else None
+    return MessageRecord(**_known(values, MessageRecord)), steps
+
+
+def _known(values: dict[str, Any], kind: type) -> dict[str, Any]:
+    """What a record has fields for; a newer Eyrie may have written more."""
+    names = {item.name for item in fields(kind)}
+    return {name: value for name, value in values.items() if name in names}
+
+
+def _fits(record: ChatRecord | MessageRecord) -> None:
+    """:raises ArchiveError: a field is of another kind than the database wants."""
+    for name, kinds in _kinds(record):
+        if not isinstance(getattr(record, name), kinds):
+            raise ArchiveError(f"“{name}” of a chat or message in this file is not what it should be.")
+
+
+def _kinds(record: ChatRecord | MessageRecord) -> Iterator[tuple[str, tuple[type, ...]]]:
+    for item in fields(record):
+        kind = str(item.type)
+        allowed: list[type] = [str] if "str" in kind else []
+        allowed += [float, int] if "float" in kind else [int] if "int" in kind else []
+        allowed += [bool, int] if "bool" in kind else []
+        allowed += [bytes] if "bytes" in kind else []
+        allowed += [type(None)] if "None" in kind else []
+        yield item.name, tuple(allowed)
+
+
+def _text(blob: bytes | None) -> str | None:
+    return None if blob is None else base64.b64encode(blob).decode("ascii")

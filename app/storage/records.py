@@ -1,0 +1,152 @@
+"""Rows of the chats' database as plain data, and how they are read and written.
+
+What has structure of its own (statistics, problems, settings) is kept as JSON text:
+the database need not know it, and a newer Eyrie may add to it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Any
+
+from app.storage import words
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRecord:
+    """A chat without its messages."""
+
+    id: str
+    title: str
+    own_title: bool = False
+    created: float = 0.0
+    """Seconds since the epoch."""
+    updated: float = 0.0
+    pinned: bool = False
+    folder: str = ""
+    draft: str = ""
+    system_prompt: str = ""
+    settings: str = "{}"
+    """JSON: what this chat sets differently from the settings."""
+    messages: int = 0
+    """How many there are, in all branches. Not written."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRecord:
+    """One message: a node of its chat's tree."""
+
+    id: str
+    chat_id: str
+    parent_id: str | None
+    role: str
+    text: str
+    created: float = 0.0
+    chosen: bool = True
+    """Whether it is the one shown among the messages with the same parent."""
+    request_id: str = ""
+    model: str = ""
+    state: str = "done"
+    """``"writing"`` until the reply has ended."""
+    reason: str | None = None
+    notice: str = ""
+    facts: str = "{}"
+    """JSON: statistics, problem, settings."""
+    runs: bytes | None = None
+    """Where its tokens came from; see :mod:`app.storage.steps`."""
+
+
+CHAT_COLUMNS = "id, title, own_title, created, updated, pinned, folder, draft, system_prompt, settings"
+MESSAGE_COLUMNS = "id, chat_id, parent_id, role, text, created, chosen, request_id, model, state, reason, notice, facts, runs"
+
+
+def chat_of(row: tuple) -> ChatRecord:  # type: ignore[type-arg]
+    """A row of ``CHAT_COLUMNS`` and the number of messages."""
+    return ChatRecord(row[0], row[1], bool(row[2]), row[3], row[4], bool(row[5]), *row[6:])
+
+
+def message_of(row: tuple) -> MessageRecord:  # type: ignore[type-arg]
+    return MessageRecord(*row[:6], bool(row[6]), *row[7:])
+
+
+def clean(text: str) -> str:
+    """The text without halves of surrogate pairs, which no database takes."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode("utf-8")
+    return text
+
+
+# --------------------------------------------------------------------------- writing
+
+
+def put_chat(connection: sqlite3.Connection, record: ChatRecord) -> None:
+    """Insert or change a chat, and the index of its title."""
+    values: tuple[Any, ...]
+    old = connection.execute("SELECT key, title FROM chats WHERE id = ?", (record.id,)).fetchone()
+    values = (
+        record.id, clean(record.title), record.own_title, record.created, record.updated, record.pinned,
+        clean(record.folder), clean(record.draft), clean(record.system_prompt), record.settings,
+    )  # fmt: skip
+    if old is None:
+        places = ", ".join("?" * len(values))
+        key = connection.execute(f"INSERT INTO chats({CHAT_COLUMNS}) VALUES({places})", values).lastrowid
+        _index(connection, "found_titles", key, "", values[1])
+    else:
+        names = ", ".join(f"{name} = ?" for name in CHAT_COLUMNS.split(", ")[1:])
+        connection.execute(f"UPDATE chats SET {names} WHERE id = ?", (*values[1:], record.id))
+        _index(connection, "found_titles", old[0], old[1], values[1])
+
+
+def put_message(connection: sqlite3.Connection, record: MessageRecord) -> None:
+    """Insert or change a message, and the index of its text."""
+    values: tuple[Any, ...]
+    old = connection.execute("SELECT key, text FROM messages WHERE id = ?", (record.id,)).fetchone()
+    values = (
+        record.id, record.chat_id, record.parent_id, record.role, clean(record.text), record.created,
+        record.chosen, record.request_id, clean(record.model), record.state, record.reason, clean(record.notice),
+        record.facts, record.runs,
+    )  # fmt: skip
+    if old is None:
+        places = ", ".join("?" * len(values))
+        key = connection.execute(
+            f"INSERT INTO messages({MESSAGE_COLUMNS}) VALUES({places})", values
+        ).lastrowid
+        _index(connection, "found_messages", key, "", values[4])
+    else:
+        names = ", ".join(f"{name} = ?" for name in MESSAGE_COLUMNS.split(", ")[1:])
+        connection.execute(f"UPDATE messages SET {names} WHERE id = ?", (*values[1:], record.id))
+        _index(connection, "found_messages", old[0], old[1], values[4])
+
+
+def purge_chat(connection: sqlite3.Connection, chat_id: str) -> None:
+    """Take a chat, its messages and their index out for good."""
+    for key, text in connection.execute(
+        "SELECT key, text FROM messages WHERE chat_id = ?", (chat_id,)
+    ).fetchall():
+        _index(connection, "found_messages", key, text, "")
+    for key, title in connection.execute("SELECT key, title FROM chats WHERE id = ?", (chat_id,)).fetchall():
+        _index(connection, "found_titles", key, title, "")
+    connection.execute("DELETE FROM chats WHERE id = ?", (chat_id,))
+
+
+def rebuild_index(connection: sqlite3.Connection) -> None:
+    """Make both full-text tables anew from the texts."""
+    for table, source, column in (("found_messages", "messages", "text"), ("found_titles", "chats", "title")):
+        connection.execute(f"INSERT INTO {table}({table}) VALUES('delete-all')")
+        rows = connection.execute(f"SELECT key, {column} FROM {source}")
+        for key, text in rows:
+            _index(connection, table, key, "", text)
+
+
+def _index(connection: sqlite3.Connection, table: str, key: int | None, old: str, new: str) -> None:
+    if old == new:
+        return
+    if old:
+        connection.execute(
+            f"INSERT INTO {table}({table}, rowid, text) VALUES('delete', ?, ?)", (key, words.spaced(old))
+        )
+    if new:
+        connection.execute(f"INSERT INTO {table}(rowid, text) VALUES(?, ?)", (key, words.spaced(new)))

@@ -1,0 +1,93 @@
+"""The tables of the chats' database, as numbered migrations.
+
+``PRAGMA user_version`` is the number of the last migration applied. A migration
+never changes once it was published: what is to be different comes as a new one.
+The full-text tables hold only the index (``content=''``): texts live once, in
+``messages`` and ``chats``, and whoever changes them changes the index with them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+MIGRATIONS = (
+    """
+    CREATE TABLE chats(
+        key INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        title TEXT NOT NULL,
+        own_title INTEGER NOT NULL DEFAULT 0,
+        created REAL NOT NULL,
+        updated REAL NOT NULL,
+        pinned INTEGER NOT NULL DEFAULT 0,
+        folder TEXT NOT NULL DEFAULT '',
+        draft TEXT NOT NULL DEFAULT '',
+        system_prompt TEXT NOT NULL DEFAULT '',
+        settings TEXT NOT NULL DEFAULT '{}',
+        deleted REAL
+    );
+    CREATE TABLE messages(
+        key INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        chat_id TEXT NOT NULL REFERENCES chats(id) ON DELETE CASCADE,
+        parent_id TEXT,
+        role TEXT NOT NULL,
+        text TEXT NOT NULL,
+        created REAL NOT NULL,
+        chosen INTEGER NOT NULL DEFAULT 1,
+        request_id TEXT NOT NULL DEFAULT '',
+        model TEXT NOT NULL DEFAULT '',
+        state TEXT NOT NULL DEFAULT 'done',
+        reason TEXT,
+        notice TEXT NOT NULL DEFAULT '',
+        facts TEXT NOT NULL DEFAULT '{}',
+        runs BLOB
+    );
+    CREATE INDEX messages_of_chat ON messages(chat_id, key);
+    CREATE TABLE growth(
+        key INTEGER PRIMARY KEY,
+        message_id TEXT NOT NULL REFERENCES messages(id) ON DELETE CASCADE,
+        text TEXT NOT NULL,
+        steps BLOB NOT NULL
+    );
+    CREATE INDEX growth_of_message ON growth(message_id, key);
+    CREATE TABLE steps(
+        key INTEGER PRIMARY KEY,
+        message_id TEXT NOT NULL REFERENCES messages(id) ON DELETE CASCADE,
+        data BLOB NOT NULL
+    );
+    CREATE INDEX steps_of_message ON steps(message_id, key);
+    CREATE TABLE notes(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    CREATE VIRTUAL TABLE found_messages USING fts5(
+        text, content='', tokenize='unicode61 remove_diacritics 2', prefix='1 2 3');
+    CREATE VIRTUAL TABLE found_titles USING fts5(
+        text, content='', tokenize='unicode61 remove_diacritics 2', prefix='1 2 3');
+    """,
+    """
+    CREATE TABLE presets(
+        name TEXT PRIMARY KEY,
+        system_prompt TEXT NOT NULL DEFAULT '',
+        settings TEXT NOT NULL DEFAULT '{}'
+    ) WITHOUT ROWID;
+    """,
+)
+"""``MIGRATIONS[n]`` leads from version n to n + 1."""
+
+VERSION = len(MIGRATIONS)
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """:raises sqlite3.DatabaseError: the file is no database."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def migrate(connection: sqlite3.Connection) -> int:
+    """Bring the database up to :data:`VERSION`, one transaction a step; returns where it began."""
+    begun = version = version_of(connection)
+    while version < VERSION:
+        # ``executescript`` commits what is open first, so the transaction is part of the script.
+        connection.executescript(
+            f"BEGIN IMMEDIATE;{MIGRATIONS[version]};PRAGMA user_version = {version + 1};COMMIT;"
+        )
+        version += 1
+    return begun
