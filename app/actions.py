@@ -7,6 +7,7 @@ from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QLabel, QMainWindow, QMenuBar, QSizePolicy, QToolBar, QToolButton, QWidget
 
 from app import icons
+from app.chat.list_panel import ChatListPanel
 from engine.protocol import ModelInfo
 
 
@@ -36,6 +37,23 @@ class Actions:
         self.again = make("&Write the last reply again", "Ctrl+R", "again")
         self.copy_reply = make("&Copy the last reply", "Ctrl+Shift+C", "copy")
         self.eagle = make("&EAGLE", "Ctrl+E", "eagle", check=True)
+        self.resume = make("Con&tinue the last reply", "Ctrl+Shift+R", "continue")
+        self.edit_prompt = make("E&dit the last prompt", "Ctrl+Up", "edit")
+        self.version_before = make("Version &before", "Alt+Left")
+        self.version_after = make("Version a&fter", "Alt+Right")
+        self.copy_chat = make("Copy the chat as &Markdown", "Ctrl+Shift+M")
+        self.search = make("&Search chats", "Ctrl+F", "search")
+        self.import_chats = make("&Import chats…", "Ctrl+Shift+O")
+        self.export_all = make("Export &all chats…")
+        self.free = make("&Free the GPU", "Ctrl+Shift+U", tip="Unload the model and give its memory back")
+        self.cancel_load = make("Cancel &loading")
+        self.reload = make("&Load the model")
+        self.restart = make("&Restart the engine")
+        self.palette = make("&Find a command…", "Ctrl+K")
+        self.palette.setShortcuts([QKeySequence("Ctrl+K"), QKeySequence("Ctrl+Shift+P")])
+        self.shortcuts = make("&Keyboard shortcuts", "F1")
+        self.shortcuts.setShortcuts([QKeySequence("F1"), QKeySequence("?")])
+        self.tour = make("&Tour of the window")
         self.compare = make("C&ompare with and without EAGLE…", "Ctrl+Shift+E", "compare")
         self.compare.setIconText("Compare")
         self.previous_chat = make("&Previous chat", "Ctrl+PgUp")
@@ -53,19 +71,33 @@ class Actions:
         self.about = make("&About Eyrie")
         self.about.setMenuRole(QAction.MenuRole.AboutRole)
 
-    def fill_menus(self, bar: QMenuBar, rename: QAction, delete: QAction) -> None:
+    def fill_menus(self, bar: QMenuBar, chats: ChatListPanel) -> None:
         groups: tuple[tuple[str, tuple[QAction | None, ...]], ...] = (
-            ("&File", (self.new_chat, None, self.settings, None, self.quit)),
+            (
+                "&File",
+                (self.new_chat, self.search, None, self.import_chats, chats.export_action, self.export_all,
+                 None, self.settings, None, self.quit),
+            ),
             (
                 "&Chat",
-                (self.stop, self.again, self.copy_reply, None, self.eagle, self.compare, None, self.write,
-                 self.previous_chat, self.next_chat, None, rename, delete),
+                (self.stop, self.again, self.resume, self.edit_prompt, self.version_before,
+                 self.version_after, None, self.copy_reply, self.copy_chat, None, self.write,
+                 self.previous_chat, self.next_chat, None, chats.rename_action, chats.pin_action,
+                 chats.folder_menu.menuAction(), chats.instructions_action, chats.delete_action),
+            ),
+            (
+                "&Model",
+                (self.eagle, self.compare, None, self.reload, self.cancel_load, self.free, self.restart, None,
+                 self.licence),
             ),
             (
                 "&View",
                 (self.chats, self.panel, self.highlight, None, self.larger, self.smaller, self.normal_size),
             ),
-            ("&Help", (self.licence, self.diagnostics, None, self.about)),
+            (
+                "&Help",
+                (self.palette, self.shortcuts, self.tour, None, self.diagnostics, None, self.about),
+            ),
         )  # fmt: skip
         for title, actions in groups:
             menu = bar.addMenu(title)

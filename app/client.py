@@ -57,11 +57,16 @@ SHUTDOWN_GRACE = 1.2
 DIED = "The engine stopped unexpectedly."
 RESTART = "What was received is kept. Restart the engine to go on."
 
+FREED = "The model was unloaded while this was written."
+RELOAD = "What was received is kept. Load the model again to go on."
+
 
 class EngineState(StrEnum):
     STARTING = "starting"
     READY = "ready"
     DEAD = "dead"
+    OFF = "off"
+    """Ended on purpose: nothing of the model is left in any memory."""
     CLOSED = "closed"
 
 
@@ -146,6 +151,7 @@ class EngineClient(QObject):
         if self._closer is not None:
             return
         self._state = EngineState.STARTING
+        self._loading = False
         self._model = None
         self._link = Link(self._make_transport())
         self._link.start()
@@ -160,9 +166,23 @@ class EngineClient(QObject):
         self._abandon_replies("")
         self.start()
 
+    def free(self) -> None:
+        """End the engine and start none: only that gives back all memory of a GPU."""
+        if self._closer is not None:
+            return
+        old, self._link = self._link, None
+        if old is not None:
+            threading.Thread(target=old.close, args=(0.0,), name="eyrie-bury", daemon=True).start()
+        self._abandon_replies("", FREED, RELOAD)
+        self._timer.stop()
+        self._state = EngineState.OFF
+        self._loading = False
+        self._model = None
+        self.state_changed.emit()
+
     def send(self, command: Command) -> bool:
         """Queue a command and return at once; ``False`` when there is no engine to take it."""
-        if self._link is None or self._state in (EngineState.DEAD, EngineState.CLOSED):
+        if self._link is None or self._state in (EngineState.DEAD, EngineState.OFF, EngineState.CLOSED):
             return False
         if isinstance(command, Generate):
             self._active[command.request_id] = None
@@ -272,9 +292,9 @@ class EngineClient(QObject):
         self.state_changed.emit()
         self.engine_died.emit(detail)
 
-    def _abandon_replies(self, detail: str) -> None:
+    def _abandon_replies(self, detail: str, message: str = DIED, next_step: str = RESTART) -> None:
         for request_id in self.active:
-            self._dispatch(Failed(DIED, RESTART, kind="worker", request_id=request_id, detail=detail))
+            self._dispatch(Failed(message, next_step, kind="worker", request_id=request_id, detail=detail))
 
     @Slot()
     def _watch_closer(self) -> None:

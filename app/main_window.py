@@ -1,31 +1,32 @@
 """The window: chats at the left, the conversation in the middle, the draft tree at the right.
 
-It only puts the parts together and passes on what each of them says. Nothing here
+It only brings the parts together: :class:`app.chat.desk.ChatDesk` acts on chats,
+:class:`app.engine_control.EngineControl` on the engine and
+:class:`app.window_dialogs.WindowDialogs` opens the rest. Nothing here
 blocks: the engine is spoken to through :class:`app.client.EngineClient`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCloseEvent, QGuiApplication
-from PySide6.QtWidgets import QMessageBox, QWidget
+from PySide6.QtCore import QTimer, Signal, Slot
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCloseEvent
+from PySide6.QtWidgets import QWidget
 
-from app import icons, style
+from app import style
 from app.chat import figures
-from app.chat.book import Removed
 from app.chat.conversation import Chat, ChatMessage
+from app.chat.desk import ChatDesk
+from app.chat.exchange import ChatExchange
 from app.chat.replies import Replies
-from app.client import EngineClient, EngineState
+from app.client import EngineClient
 from app.compare.dialog import CompareDialog
-from app.diagnostics import about_text, diagnostics
-from app.licence_dialog import LicenceDialog
-from app.settings.dialog import SettingsDialog
+from app.engine_control import EngineControl
 from app.settings.store import LIMITS, Settings, SettingsStore
+from app.window_dialogs import WindowDialogs
 from app.window_frame import WindowFrame
-from engine.protocol import Failed, Load, Loaded, Message, Role
+from engine.protocol import Failed, Load, Message
 
 SAVE_MS = 400
 """Settings are written this long after the last change."""
@@ -36,6 +37,8 @@ class MainWindow(WindowFrame):
 
     gone = Signal()
     """The window is closed and the engine has ended: the application may quit."""
+    _trouble = Signal(str)
+    """From the thread that writes the chats to this one."""
 
     def __init__(
         self,
@@ -47,89 +50,122 @@ class MainWindow(WindowFrame):
     ) -> None:
         super().__init__(client, store, folder, parent)
         self.replies = Replies(client, self)
-        self._load = load or Load()
+        self.engine = EngineControl(client, store, self.notices, load or Load(), self)
+        self.desk = ChatDesk(self, self.replies, self.engine)
+        self.exchange = ChatExchange(self)
+        self.dialogs = WindowDialogs(self)
         self._closing = False
-        self._unwatch: Callable[[], None] = lambda: None
-        self._settings_dialog: SettingsDialog | None = None
-        self._licence_dialog: LicenceDialog | None = None
-        self.compare_dialog: CompareDialog | None = None
         self._saver = QTimer(self)
         self._saver.setSingleShot(True)
         self._saver.setInterval(SAVE_MS)
         self._saver.timeout.connect(self._save_settings)
         self._connect()
-        self._show_chat(self.book.current)
+        self._connect_actions()
+        if self.unsaved:
+            self.notices.say_unsaved(self.unsaved)
+        self.desk.show(self.book.current)
         self._apply_settings(store.current)
         self._update_state()
         self.composer.setFocus()
 
     def _connect(self) -> None:
-        do = self.commands
+        client, replies = self.client, self.replies
+        self.composer.stop_requested.connect(replies.stop)
+        self.desk.changed.connect(self._update_state)
+        self.transcript.step_clicked.connect(self._on_token_clicked)
+        self.chat_list.export_requested.connect(self.exchange.export)
+        self.panel.step_selected.connect(self._on_step_selected)
+        replies.changed.connect(self._on_replies_changed)
+        replies.failed.connect(self._on_reply_failed)
+        replies.ended.connect(self._on_reply_ended)
+        replies.stepped.connect(self.panel.add_step)
+        client.finished.connect(self.panel.finish_reply)
+        client.failed.connect(lambda event: self.panel.fail_reply(event.request_id or ""))
+        client.flushed.connect(self._on_flushed)
+        client.state_changed.connect(self._update_state)
+        client.closed.connect(self.gone)
+        self.engine.unloaded.connect(self.notices.say_unloaded)
+        self.store.changed.subscribe(self._apply_settings)
+        self._trouble.connect(self.notices.say_unsaved)
+        if self.chats is not None:
+            self.chats.watch(self._trouble.emit)
+
+    def _connect_actions(self) -> None:
+        do, desk, dialogs = self.commands, self.desk, self.dialogs
         for action, act in (
-            (do.new_chat, self._new_chat),
-            (do.settings, self.open_settings),
+            (do.new_chat, desk.new),
+            (do.search, self._search),
+            (do.import_chats, self.exchange.ask_for_import),
+            (do.export_all, self.exchange.export_all),
+            (do.settings, dialogs.open_settings),
             (do.quit, self.close),
-            (do.stop, self.replies.stop),
-            (do.again, self._regenerate_last),
-            (do.copy_reply, self._copy_last),
-            (do.compare, self.open_compare),
-            (do.previous_chat, lambda: self._step_chat(-1)),
-            (do.next_chat, lambda: self._step_chat(1)),
+            (do.stop, self._stop),
+            (do.again, desk.regenerate_last),
+            (do.resume, desk.resume_last),
+            (do.edit_prompt, desk.edit_last),
+            (do.version_before, lambda: desk.step_version(-1)),
+            (do.version_after, lambda: desk.step_version(1)),
+            (do.copy_reply, desk.copy_last),
+            (do.copy_chat, desk.copy_chat),
+            (do.compare, dialogs.open_compare),
+            (do.previous_chat, lambda: desk.step(-1)),
+            (do.next_chat, lambda: desk.step(1)),
             (do.write, self.composer.setFocus),
+            (do.free, self.engine.free),
+            (do.cancel_load, self.engine.cancel),
+            (do.reload, self.engine.reload),
+            (do.restart, self.engine.restart),
             (do.larger, lambda: self._zoom(1)),
             (do.smaller, lambda: self._zoom(-1)),
             (do.normal_size, lambda: self.store.update(font_size=None)),
-            (do.licence, self._open_licence),
-            (do.diagnostics, self._copy_diagnostics),
-            (do.about, self._open_about),
+            (do.palette, dialogs.open_palette),
+            (do.shortcuts, dialogs.open_shortcuts),
+            (do.tour, dialogs.start_tour),
+            (do.licence, dialogs.open_licence),
+            (do.diagnostics, dialogs.copy_diagnostics),
+            (do.about, dialogs.open_about),
         ):
             action.triggered.connect(lambda _=False, act=act: act())
         do.eagle.toggled.connect(self._on_eagle)
         do.chats.toggled.connect(self.chat_list.setVisible)
         do.panel.toggled.connect(self.panel.setVisible)
         do.highlight.toggled.connect(lambda on: self.store.update(highlight=on))
-        self.composer.submitted.connect(self.send_prompt)
-        self.composer.stop_requested.connect(self.replies.stop)
-        self.composer.text_changed.connect(self._on_typed)
-        self.empty.chosen.connect(self._on_example)
-        self.transcript.regenerate_requested.connect(self._regenerate)
-        self.transcript.step_clicked.connect(self._on_token_clicked)
-        self.chat_list.delete_requested.connect(self.delete_chat)
-        self.chat_list.chat_opened.connect(self.composer.setFocus)
-        self.panel.step_selected.connect(self._on_step_selected)
-        self.replies.changed.connect(self._on_replies_changed)
-        self.replies.failed.connect(self._on_reply_failed)
-        self.replies.ended.connect(self._on_reply_ended)
-        client = self.client
-        client.ready.connect(lambda _: client.send(self._load))
-        client.loaded.connect(self._on_loaded)
-        client.step.connect(self.panel.add_step)
-        client.finished.connect(self.panel.finish_reply)
-        client.failed.connect(lambda event: self.panel.fail_reply(event.request_id or ""))
-        client.flushed.connect(self._on_flushed)
-        client.state_changed.connect(self._update_state)
-        client.closed.connect(self._on_client_closed)
-        self.notices.restart_requested.connect(self.restart_engine)
-        self.notices.reload_requested.connect(lambda: client.send(self._load))
-        self.book.current_changed.subscribe(self._show_chat)
-        self.store.changed.subscribe(self._apply_settings)
 
-    # ------------------------------------------------------------------ engine
+    # ------------------------------------------------------------------ what others ask of the window
 
     def start(self) -> None:
         """Start the engine; the model loads once it is there."""
-        self.notices.starting()
-        self.client.start()
+        self.engine.start()
 
-    def restart_engine(self) -> None:
-        self.notices.starting()
-        self.client.restart()
+    def load(self, command: Load) -> None:
+        """Load another model or head."""
+        self.engine.load(command)
 
-    @Slot(object)
-    def _on_loaded(self, event: Loaded) -> None:
-        model = event.model
-        if model.licence_text and model.licence_name not in self.store.current.licences_seen:
-            self._open_licence()
+    @Slot(str)
+    def send_prompt(self, prompt: str) -> None:
+        self.desk.send(prompt)
+
+    def delete_chat(self, chat: Chat) -> None:
+        self.desk.delete(chat)
+
+    def open_compare(self) -> None:
+        self.dialogs.open_compare()
+
+    def comparison(self) -> tuple[Message, ...]:
+        return self.dialogs.comparison()
+
+    @property
+    def compare_dialog(self) -> CompareDialog | None:
+        return self.dialogs.compare
+
+    # ------------------------------------------------------------------ replies
+
+    def _stop(self) -> None:
+        """Escape: end what runs, or leave what was begun."""
+        if self.replies.running is not None:
+            self.replies.stop()
+        elif self.desk.is_editing:
+            self.desk.cancel_edit()
 
     @Slot()
     def _on_flushed(self) -> None:
@@ -137,55 +173,18 @@ class MainWindow(WindowFrame):
         if self.replies.running is not None:
             self._update_numbers()
 
-    # ------------------------------------------------------------------ replies
-
-    @Slot(str)
-    def send_prompt(self, prompt: str) -> None:
-        chat = self.book.current
-        if self.replies.ask(chat, prompt, self.store.current.generation()) is not None:
-            chat.draft = ""
-            self.composer.set_text("")
-            self.transcript.follow()
-
-    def _on_example(self, prompt: str) -> None:
-        if self._obstacle():
-            self.composer.set_text(prompt)
-            self.composer.setFocus()
-        else:
-            self.send_prompt(prompt)
-
-    def _regenerate(self, reply: ChatMessage) -> None:
-        if self.replies.regenerate(self.book.current, reply, self.store.current.generation()) is not None:
-            self.transcript.follow()
-
-    def _last_reply(self) -> ChatMessage | None:
-        messages = self.book.current.messages
-        return messages[-1] if messages and messages[-1].role is Role.ASSISTANT else None
-
-    def _regenerate_last(self) -> None:
-        if (reply := self._last_reply()) is not None:
-            self._regenerate(reply)
-
-    def _copy_last(self) -> None:
-        if (reply := self._last_reply()) is not None:
-            QGuiApplication.clipboard().setText(reply.text)
-
     @Slot()
     def _on_replies_changed(self) -> None:
         running = self.replies.running
         if running is not None:
-            self.panel.begin_reply(running.request_id)
+            self.panel.begin_reply(running.request_id, goes_on=running.first_step > 0)
         self._update_state()
 
     @Slot(object, object)
     def _on_reply_failed(self, chat: Chat, failure: Failed) -> None:
         if failure.kind == "worker":
             return  # the notice that the engine died says it, and offers the restart
-        self.notices.show_failure(failure, lambda: self._retry(chat))
-
-    def _retry(self, chat: Chat) -> None:
-        self.book.select(chat)
-        self._regenerate_last()
+        self.notices.show_failure(failure, lambda: self.desk.retry(chat))
 
     @Slot(object, object)
     def _on_reply_ended(self, _chat: Chat, reply: ChatMessage) -> None:
@@ -208,83 +207,35 @@ class MainWindow(WindowFrame):
     def _on_step_selected(self, request_id: str, step: int) -> None:
         self.transcript.point_at(request_id, step if step >= 0 else None)
 
-    # ------------------------------------------------------------------ chats
-
-    def _show_chat(self, chat: Chat) -> None:
-        self.transcript.set_chat(chat)
-        self.composer.set_text(chat.draft)
-        self._watch_emptiness(chat)
-        reply = next((message for message in reversed(chat.messages) if message.request_id), None)
-        if reply is not None and self.panel.request_id != reply.request_id:
-            self.panel.show_step(reply.request_id)
-            if reply.is_running:
-                self.panel.resume()
-        self._update_state()
-
-    def _watch_emptiness(self, chat: Chat) -> None:
-        self._unwatch()
-        self._unwatch = chat.changed.subscribe(lambda _: self._show_emptiness())
-        self._show_emptiness()
-
-    def _show_emptiness(self) -> None:
-        self.stack.setCurrentWidget(self.empty if self.book.current.is_empty else self.transcript)
-
-    def _new_chat(self) -> None:
-        self.book.new()
-        self.composer.setFocus()
-
-    def _step_chat(self, step: int) -> None:
-        chats = self.book.chats
-        self.book.select(chats[(chats.index(self.book.current) + step) % len(chats)])
-
-    def delete_chat(self, chat: Chat) -> None:
-        """Take a chat out of the list; the toast can bring it back."""
-        if chat.is_empty and not chat.draft and len(self.book.chats) == 1:
-            return
-        if self.replies.chat is chat:
-            self.replies.stop()
-        removed = self.book.remove(chat)
-        self.toast.say(f"“{chat.title}” deleted", "Undo", lambda: self._undo_delete(removed))
-
-    def _undo_delete(self, removed: Removed) -> None:
-        self.book.restore(removed)
-        self.book.select(removed.chat)
-
-    def _on_typed(self, text: str) -> None:
-        self.book.current.draft = text
-        self._update_compare()
-
     # ------------------------------------------------------------------ state in words
 
     def _obstacle(self) -> str:
-        """Why nothing can be sent now, or ""."""
-        client = self.client
-        if client.state is EngineState.DEAD:
-            return "The engine has stopped. Restart it to send."
-        if client.state is EngineState.STARTING:
-            return "The engine is starting. You can write already."
-        if client.is_loading:
-            return "The model is loading. You can write already."
-        if client.model is None:
-            return "No model is loaded, so nothing can be sent."
-        if client.active and self.replies.running is None:
-            return "The engine is busy with a comparison."
-        return ""
+        return self.engine.obstacle(self.replies.running is not None)
 
     @Slot()
     def _update_state(self) -> None:
         running, obstacle = self.replies.running, self._obstacle()
-        elsewhere = self.replies.chat is not None and self.replies.chat is not self.book.current
-        where = f" in “{self.replies.chat.title}”" if elsewhere and self.replies.chat else ""
-        self.composer.set_state("" if running else obstacle, running is not None, where)
-        self.transcript.set_busy(running is not None or bool(obstacle))
-        do = self.commands
-        do.stop.setEnabled(running is not None)
-        do.again.setEnabled(not running and not obstacle and self._last_reply() is not None)
-        do.copy_reply.setEnabled(self._last_reply() is not None)
+        if obstacle and self.desk.waits:
+            obstacle = "The model is loading. Your prompt is sent as soon as it is there."
+        chat = self.replies.chat
+        elsewhere = f" in “{chat.title}”" if chat is not None and chat is not self.book.current else ""
+        free = running is None and not obstacle and not self.engine.is_off
+        self.composer.set_state("" if running else obstacle, running is not None, elsewhere)
+        self.transcript.set_busy(not free)
+        do, last = self.commands, self.desk.last_reply()
+        do.stop.setEnabled(running is not None or self.desk.is_editing)
+        do.again.setEnabled(free and last is not None)
+        do.resume.setEnabled(free and last is not None and bool(last.text))
+        do.edit_prompt.setEnabled(free and self.book.current.last_prompt is not None)
+        do.copy_reply.setEnabled(last is not None)
+        do.copy_chat.setEnabled(not self.book.current.is_empty)
         do.licence.setEnabled(self.client.model is not None and bool(self.client.model.licence_text))
-        loading = self.client.is_loading or self.client.state is EngineState.STARTING
-        self.top_bar.show_model(self.client.model, "Loading…" if loading else "No model")
+        loading = self.engine.is_busy_loading
+        do.cancel_load.setEnabled(loading)
+        do.reload.setEnabled(self.client.model is None and not loading)
+        do.free.setEnabled(not self.engine.is_off)
+        words = "Loading…" if loading else "Unloaded" if self.engine.is_off else "No model"
+        self.top_bar.show_model(self.client.model, words)
         self.top_bar.show_eagle(self.client.model, self.store.current.eagle)
         self._update_compare()
         self._update_numbers()
@@ -292,23 +243,12 @@ class MainWindow(WindowFrame):
     def _update_numbers(self) -> None:
         running = self.replies.running
         if running is None:
-            self.status.setText(self._obstacle() or "Ready")
+            idle = "Model unloaded" if self.engine.is_off else "Ready"
+            self.status.setText(self._obstacle() or idle)
             self.numbers.clear()
         else:
             self.status.setText(figures.progress(running) or "Writing")
             self.numbers.setText(figures.line(figures.live(running.live)) if running.text else "")
-
-    # ------------------------------------------------------------------ compare
-
-    def _comparison(self) -> tuple[Message, ...]:
-        """The conversation up to what is typed, or else up to the last prompt."""
-        chat = self.book.current
-        if typed := self.composer.text.strip():
-            return (*chat.request(), Message(Role.USER, typed))
-        messages = chat.request()
-        while messages and messages[-1].role is not Role.USER:
-            messages = messages[:-1]
-        return messages
 
     def _update_compare(self) -> None:
         do, model = self.commands.compare, self.client.model
@@ -323,18 +263,7 @@ class MainWindow(WindowFrame):
         do.setEnabled(not why)
         do.setToolTip(why or "Answer this prompt with and without EAGLE, side by side (Ctrl+Shift+E)")
 
-    def open_compare(self) -> None:
-        """Run the typed text, or the last prompt, with and without EAGLE."""
-        messages = self._comparison()
-        if not messages:
-            return
-        if self.compare_dialog is None:
-            self.compare_dialog = CompareDialog(self.client, self)
-        self.compare_dialog.show()
-        self.compare_dialog.raise_()
-        self.compare_dialog.start(messages, self.store.current.generation())
-
-    # ------------------------------------------------------------------ settings and dialogs
+    # ------------------------------------------------------------------ settings
 
     def _apply_settings(self, settings: Settings) -> None:
         self.commands.highlight.setChecked(settings.highlight)
@@ -346,43 +275,25 @@ class MainWindow(WindowFrame):
         if not self.store.save():
             self.notices.settings.say(self.store.problem)
 
-    def open_settings(self) -> None:
-        self._settings_dialog = SettingsDialog(self.store, self)
-        self._settings_dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self._settings_dialog.open()
-
     def _zoom(self, step: int) -> None:
         low, high = LIMITS["font_size"]
         size = (self.store.current.font_size or round(style.system_point_size())) + step
         self.store.update(font_size=int(min(max(size, low), high)))
 
-    def _open_licence(self) -> None:
-        model = self.client.model
-        if model is None or not model.licence_text:
-            return
-        dialog = LicenceDialog(model, self)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.accepted.connect(lambda: self._licence_read(model.licence_name))
-        self._licence_dialog = dialog
-        dialog.open()
-
-    def _licence_read(self, name: str) -> None:
-        seen = self.store.current.licences_seen
-        if name not in seen:
-            self.store.update(licences_seen=(*seen, name))
-
-    def _copy_diagnostics(self) -> None:
-        QGuiApplication.clipboard().setText(diagnostics(self.client, self.store, self.folder))
-        self.status.setText("Diagnostics copied")
-
-    def _open_about(self) -> None:
-        box = QMessageBox(QMessageBox.Icon.NoIcon, "About Eyrie", about_text(), parent=self)
-        box.setTextFormat(Qt.TextFormat.PlainText)
-        box.setIconPixmap(icons.application_icon().pixmap(64, 64))
-        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.open()
+    def _search(self) -> None:
+        self.commands.chats.setChecked(True)
+        self.chat_list.focus_search()
 
     # ------------------------------------------------------------------ window
+
+    def come_forward(self) -> None:
+        """Somebody started the application again: show this window."""
+        if not self._closing:
+            if self.isMinimized():
+                self.showNormal()
+            self.show()
+            self.raise_()
+            self.activateWindow()
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Go at once from the screen; quit when the engine has ended, within 2 seconds."""
@@ -390,10 +301,9 @@ class MainWindow(WindowFrame):
         if not self._closing:
             self._closing = True
             self.save_window()
-            self.store.save()
             self.hide()
-            self.client.shutdown()
-
-    @Slot()
-    def _on_client_closed(self) -> None:
-        self.gone.emit()
+            self.client.shutdown()  # in a thread of its own, while the rest is written
+            self.store.save()
+            self.replies.close()
+            if self.chats is not None:
+                self.chats.close()

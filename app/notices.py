@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import Signal, Slot
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from app.banner import Banner, Offer
 from app.client import DIED, EngineClient
@@ -30,7 +30,9 @@ def details_of(failure: Failed) -> str:
 
 
 class LoadingStrip(QWidget):
-    """A message and a thin bar while a model loads."""
+    """A message and a thin bar while a model loads, and a button that cancels it."""
+
+    cancelled = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -43,6 +45,10 @@ class LoadingStrip(QWidget):
         self.share.setProperty("textRole", "small")
         row.addWidget(self.label, 1)
         row.addWidget(self.share)
+        self.cancel_button = QPushButton("Cancel")
+        self.cancel_button.setAccessibleName("Cancel loading")
+        self.cancel_button.clicked.connect(self.cancelled)
+        row.addWidget(self.cancel_button)
         column.addLayout(row)
         self.bar = QProgressBar()
         self.bar.setObjectName("loadingBar")
@@ -69,6 +75,7 @@ class NoticeArea(QWidget):
 
     restart_requested = Signal()
     reload_requested = Signal()
+    cancel_requested = Signal()
 
     def __init__(self, client: EngineClient, store: SettingsStore, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -79,9 +86,14 @@ class NoticeArea(QWidget):
         self.loading = LoadingStrip()
         self.error = Banner(error=True)
         self.settings = Banner()
+        self.chats = Banner(error=True)
+        self.engine = Banner()
         self.head = Banner()
         self.demo = Banner()
-        for strip in (self.loading, self.error, self.settings, self.head, self.demo):
+        self.loading.cancelled.connect(self.cancel_requested)
+        for strip in (
+            self.loading, self.error, self.chats, self.settings, self.engine, self.head, self.demo,
+        ):  # fmt: skip
             column.addWidget(strip)
         self.demo.dismissed.connect(lambda: store.update(demo_notice_dismissed=True))
         client.loading.connect(self._on_loading)
@@ -94,12 +106,25 @@ class NoticeArea(QWidget):
     def starting(self) -> None:
         """The engine starts: nothing can be told yet of how long it takes."""
         self.error.hide()
+        self.engine.hide()
         self.loading.show_progress("Starting the engine…", None)
 
     def show_failure(self, failure: Failed, retry: Callable[[], object] | None = None) -> None:
         """The error bar: what happened, what to do next, and a way to try again."""
         offers = (Offer("Try again", retry),) if retry is not None else ()
         self.error.say(f"{failure.message} {failure.next_step}".strip(), offers, details_of(failure))
+
+    def say_unloaded(self, text: str) -> None:
+        """The model was given back on purpose."""
+        self.head.hide()
+        self.engine.say(text, (Offer("Load the model", self.reload_requested.emit),))
+
+    def say_unsaved(self, text: str) -> None:
+        """What keeps the chats from being saved; "" when nothing does any more."""
+        if text:
+            self.chats.say(text)
+        else:
+            self.chats.hide()
 
     @Slot(object)
     def _on_loading(self, event: Loading) -> None:
@@ -109,6 +134,7 @@ class NoticeArea(QWidget):
     def _on_loaded(self, event: Loaded) -> None:
         self.loading.hide()
         self.error.hide()
+        self.engine.hide()
         model = event.model
         if model.is_demo and not self._store.current.demo_notice_dismissed:
             self.demo.say(DEMO)

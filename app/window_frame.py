@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sqlite3
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QEvent, QSettings, Qt, Signal
@@ -10,19 +12,35 @@ from PySide6.QtWidgets import QLabel, QMainWindow, QSplitter, QStackedWidget, QV
 
 from app import icons
 from app.actions import Actions, TopBar
-from app.banner import Toast
+from app.banner import Banner, Toast
 from app.chat import figures
 from app.chat.book import ChatBook
 from app.chat.composer import Composer
 from app.chat.empty_state import EmptyState
+from app.chat.keeping import Keeper
 from app.chat.list_panel import ChatListPanel
 from app.chat.transcript import LINE_CHARACTERS, Transcript
 from app.client import EngineClient
 from app.notices import NoticeArea
 from app.settings.store import SettingsStore
+from app.storage.store import ChatStore
+from app.tour import Stop
 from app.tree_panel.panel import TreePanel
 
+log = logging.getLogger(__name__)
+
 WINDOW_FILE = "window.ini"
+NOT_KEPT = "Chats cannot be kept in this session: {error}. What is written now is lost when Eyrie ends."
+
+
+def open_chats(folder: Path) -> tuple[ChatStore | None, str]:
+    """The stored chats, and what is to be said about them; without a database they live in memory."""
+    try:
+        store = ChatStore(folder)
+    except (OSError, sqlite3.Error) as error:
+        log.error("no database of chats: %s", error)
+        return None, NOT_KEPT.format(error=error)
+    return store, store.problem
 
 
 class _Centre(QWidget):
@@ -45,7 +63,8 @@ class WindowFrame(QMainWindow):
         self.client = client
         self.store = store
         self.folder = folder
-        self.book = ChatBook()
+        self.chats, self.unsaved = open_chats(folder)
+        self.book = ChatBook(Keeper(self.chats) if self.chats is not None else None)
         self.setWindowTitle("Eyrie")
         self.setWindowIcon(icons.application_icon())
         self.commands = Actions(self)
@@ -56,7 +75,7 @@ class WindowFrame(QMainWindow):
         self.top_bar = TopBar(self.commands, self)
         self.top_bar.setIconSize(icons.size_for(self))
         self.addToolBar(self.top_bar)
-        self.chat_list = ChatListPanel(self.book)
+        self.chat_list = ChatListPanel(self.book, self.chats.search if self.chats is not None else None)
         self.notices = NoticeArea(self.client, self.store)
         self.empty = EmptyState()
         self.transcript = Transcript()
@@ -67,6 +86,8 @@ class WindowFrame(QMainWindow):
         self.panel = TreePanel()
         self._foot = QWidget()
         self._foot_layout = QVBoxLayout(self._foot)
+        self.editing = Banner()
+        self._foot_layout.addWidget(self.editing)
         self._foot_layout.addWidget(self.composer)
         centre = _Centre()
         column = QVBoxLayout(centre)
@@ -98,14 +119,42 @@ class WindowFrame(QMainWindow):
         self.statusBar().setSizeGripEnabled(False)
         self.statusBar().addWidget(self.status, 1)
         self.statusBar().addPermanentWidget(self.numbers)
-        self.commands.fill_menus(self.menuBar(), self.chat_list.rename_action, self.chat_list.delete_action)
+        self.commands.fill_menus(self.menuBar(), self.chat_list)
         for first, second in (
-            (self.chat_list.new_button, self.chat_list.view),
+            (self.chat_list.new_button, self.chat_list.search),
+            (self.chat_list.search, self.chat_list.view),
             (self.chat_list.view, self.transcript),
             (self.transcript, self.composer.edit),
             (self.composer.edit, self.composer.send_button),
         ):
             QWidget.setTabOrder(first, second)
+
+    def tour_stops(self) -> tuple[Stop, ...]:
+        """What the first-run tour points out."""
+        return (
+            Stop(
+                self.composer,
+                "Write here",
+                "Everything runs on this computer. Enter sends, Esc stops a reply; what came stays.",
+            ),
+            Stop(
+                self.panel,
+                "The draft tree",
+                "A small head guesses several words ahead; the model checks all guesses at once. Here you see "
+                "which it accepted. The reply stays the model's own, it only comes faster.",
+            ),
+            Stop(
+                self.top_bar,
+                "EAGLE on and off",
+                "Switch the guessing off to see the difference, or compare both side by side.",
+            ),
+            Stop(
+                self.chat_list,
+                "Your chats",
+                "They are kept on this computer as you write. Search in all of them with Ctrl+F; every command "
+                "is found with Ctrl+K, and ? lists the keys.",
+            ),
+        )
 
     # ------------------------------------------------------------------ place and sizes
 

@@ -1,175 +1,31 @@
-"""Chats and their messages as plain Python objects. No Qt here.
+"""A chat as a plain Python object: a tree of messages of which one path is shown. No Qt here.
 
-Positions in a message's text count Python characters; a view translates them to
-units of its own. A reply grows only through the events of the engine, so that
-whatever shows it can follow by appending.
+Editing a prompt or writing a reply again adds a version beside the old one and
+shows it; nothing is overwritten. A stored chat reads its messages the first time
+somebody asks for them: ten thousand chats are listed without their contents.
 """
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
 
+from app.chat.message import ChatMessage, Live, MessageState, Run
 from app.chat.notifier import Notifier
-from engine.protocol import (
-    Failed,
-    Finished,
-    FinishReason,
-    Message,
-    Mode,
-    Origin,
-    PromptProgress,
-    ReplyStats,
-    Role,
-    Started,
-    Step,
-)
+from engine.protocol import GenerationSettings, Message, Role, Step
+
+__all__ = [
+    "OVERRIDABLE", "TITLE_LENGTH", "UNTITLED", "Chat", "ChatMessage", "ChatWatcher", "Live", "MessageState",
+    "Run", "title_from",
+]  # fmt: skip
 
 TITLE_LENGTH = 40
 UNTITLED = "New chat"
-LIVE_STEPS = 24
-"""Steps over which the live speed is averaged."""
-
-
-class MessageState(StrEnum):
-    WAITING = "waiting"
-    """Sent; the engine has not begun."""
-    READING = "reading"
-    """The engine reads the prompt."""
-    WRITING = "writing"
-    DONE = "done"
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A stretch of text from one step and one origin: ``text[start:end]``."""
-
-    start: int
-    end: int
-    origin: Origin
-    step: int
-
-
-@dataclass(frozen=True, slots=True)
-class Live:
-    """What can be said of a reply while it grows."""
-
-    tokens: int = 0
-    tokens_per_second: float = 0.0
-    acceptance_length: float = 0.0
-    """Tau so far; 0 before the first step after the prompt."""
-    mode: Mode = Mode.PLAIN
-
-
-class ChatMessage:
-    """One message. A reply also keeps where its tokens came from and what it cost."""
-
-    def __init__(self, role: Role, text: str = "", request_id: str = "", model_name: str = "") -> None:
-        self.id = uuid.uuid4().hex
-        self.role = role
-        self.text = text
-        self.request_id = request_id
-        self.model_name = model_name
-        self.state = MessageState.WAITING if request_id else MessageState.DONE
-        self.runs: list[Run] = []
-        self.progress: PromptProgress | None = None
-        self.stats: ReplyStats | None = None
-        self.reason: FinishReason | None = None
-        self.notice = ""
-        self.problem: Failed | None = None
-        self.changed: Notifier[ChatMessage] = Notifier()
-        self._ranges: dict[int, tuple[int, int]] = {}
-        self._recent: deque[tuple[int, float]] = deque(maxlen=LIVE_STEPS)
-        self._tokens = 0
-        self._steps = 0
-        self._modes: set[Mode] = set()
-
-    @property
-    def is_running(self) -> bool:
-        return self.state is not MessageState.DONE
-
-    @property
-    def live(self) -> Live:
-        seconds = sum(spent for _, spent in self._recent)
-        return Live(
-            tokens=self._tokens,
-            tokens_per_second=sum(tokens for tokens, _ in self._recent) / seconds if seconds > 0 else 0.0,
-            acceptance_length=(self._tokens - 1) / self._steps if self._steps else 0.0,
-            mode=Mode.MIXED if len(self._modes) > 1 else next(iter(self._modes), Mode.PLAIN),
-        )
-
-    def step_range(self, index: int) -> tuple[int, int] | None:
-        """Where the text of a step lies: ``text[start:end]``."""
-        return self._ranges.get(index)
-
-    def step_at(self, position: int) -> int | None:
-        """Index of the step that wrote the character at ``position``."""
-        for run in reversed(self.runs):
-            if run.start <= position < run.end:
-                return run.step
-        return None
-
-    # ------------------------------------------------------------------ the engine's events
-
-    def begin(self, event: Started) -> None:
-        self.state = MessageState.READING
-        self.progress = PromptProgress(self.request_id, event.reused_tokens, event.prompt_tokens)
-        self.changed(self)
-
-    def read(self, event: PromptProgress) -> None:
-        self.progress = event
-        self.changed(self)
-
-    def append(self, step: Step) -> None:
-        self.state = MessageState.WRITING
-        begin = len(self.text)
-        position = begin
-        for piece in step.pieces:
-            end = position + len(piece.text)
-            last = self.runs[-1] if self.runs else None
-            if last is not None and last.step == step.index and last.origin is piece.origin:
-                self.runs[-1] = Run(last.start, end, piece.origin, step.index)
-            elif end > position:
-                self.runs.append(Run(position, end, piece.origin, step.index))
-            position = end
-        self.text += step.text
-        self._ranges[step.index] = (begin, position)
-        self._tokens += len(step.pieces)
-        if step.index > 0:
-            self._steps += 1
-            self._modes.add(step.mode)
-            self._recent.append((len(step.pieces), step.times.total))
-        self.changed(self)
-
-    def finish(self, event: Finished) -> None:
-        if event.text != self.text:
-            # The engine's word counts; the runs that no longer fit are dropped.
-            same = _common_prefix(event.text, self.text)
-            self.runs = [run for run in self.runs if run.end <= same]
-            self._ranges = {step: pair for step, pair in self._ranges.items() if pair[1] <= same}
-            self.text = event.text
-        self.state = MessageState.DONE
-        self.stats = event.stats
-        self.reason = event.reason
-        self.notice = event.notice
-        self.changed(self)
-
-    def fail(self, event: Failed) -> None:
-        """End with what was received and the reason."""
-        self.state = MessageState.DONE
-        self.reason = FinishReason.ERROR
-        self.problem = event
-        self.changed(self)
-
-
-def _common_prefix(one: str, other: str) -> int:
-    for place, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
-            return place
-    return min(len(one), len(other))
+OVERRIDABLE = ("temperature", "top_p", "top_k", "max_new_tokens", "seed")
+"""What a chat may set differently from the settings."""
 
 
 def title_from(prompt: str) -> str:
@@ -184,49 +40,108 @@ def title_from(prompt: str) -> str:
     return cut.rstrip(" ,.;:") + "…"
 
 
+class Saved(Protocol):
+    """Tells when something is on disk."""
+
+    @property
+    def done(self) -> bool: ...
+
+    def wait(self, seconds: float) -> bool: ...
+
+
+class ChatWatcher(Protocol):
+    """Hears of every change of a chat that must outlive the session."""
+
+    def about(self, chat: Chat, shown: bool) -> None:
+        """The chat itself changed. ``shown``: in a way that its list shows (not the draft)."""
+
+    def added(self, chat: Chat, message: ChatMessage) -> Saved | None:
+        """A message came in; what it returns tells when it is safe."""
+
+    def chosen(self, chat: Chat, message: ChatMessage) -> None:
+        """Another version is shown."""
+
+    def grew(self, message: ChatMessage, step: Step) -> None: ...
+
+    def resumed(self, chat: Chat, message: ChatMessage) -> Saved | None: ...
+
+    def ended(self, chat: Chat, message: ChatMessage) -> None: ...
+
+
 class Chat:
     """A conversation, the text typed but not sent, and a title."""
 
-    def __init__(self, title: str = UNTITLED) -> None:
-        self.id = uuid.uuid4().hex
+    def __init__(
+        self,
+        title: str = UNTITLED,
+        chat_id: str = "",
+        load: Callable[[Chat], None] | None = None,
+        stored: int = 0,
+    ) -> None:
+        """``load`` fills a stored chat with its ``stored`` messages when they are first asked for."""
+        self.id = chat_id or uuid.uuid4().hex
         self.title = title
         self.has_own_title = title != UNTITLED
-        self.messages: list[ChatMessage] = []
-        self.draft = ""
+        self.created = self.updated = time.time()
+        self.pinned = False
+        self.folder = ""
+        self.system_prompt = ""
+        self.overrides: Mapping[str, Any] = {}
+        """Fields of ``GenerationSettings`` (:data:`OVERRIDABLE`) in which this chat has its own value."""
+        self.watcher: ChatWatcher | None = None
         self.changed: Notifier[Chat] = Notifier()
-        """Messages were added or removed, or the title changed."""
+        """Messages were added, another version is shown, or the title changed."""
+        self._draft = ""
+        self._load = load
+        self._stored = stored
+        self._nodes: dict[str, ChatMessage] = {}
+        self._children: dict[str | None, list[ChatMessage]] = {}
+        self._chosen: dict[str | None, str] = {}
+        self._path: list[ChatMessage] = []
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._load is None
+
+    @property
+    def messages(self) -> list[ChatMessage]:
+        """The path that is shown, from the first prompt to the newest message."""
+        if self._load is not None:
+            load, self._load = self._load, None
+            load(self)
+        return self._path
+
+    @property
+    def all_messages(self) -> list[ChatMessage]:
+        """Every version, in the order they were made."""
+        _ = self.messages
+        return list(self._nodes.values())
 
     @property
     def is_empty(self) -> bool:
-        return not self.messages
+        return not self._path if self._load is None else not self._stored
 
     @property
     def running(self) -> ChatMessage | None:
-        return next((message for message in reversed(self.messages) if message.is_running), None)
+        return next((message for message in reversed(self._path) if message.is_running), None)
 
     @property
     def last_prompt(self) -> ChatMessage | None:
         return next((message for message in reversed(self.messages) if message.role is Role.USER), None)
 
-    def rename(self, title: str) -> None:
-        title = " ".join(title.split())
-        if title and title != self.title:
-            self.title = title
-            self.has_own_title = True
-            self.changed(self)
+    def message(self, message_id: str) -> ChatMessage | None:
+        _ = self.messages
+        return self._nodes.get(message_id)
 
-    def add(self, messages: Iterable[ChatMessage]) -> None:
-        self.messages.extend(messages)
-        prompt = next((message for message in self.messages if message.role is Role.USER), None)
-        if not self.has_own_title and prompt is not None:
-            self.title = title_from(prompt.text)
-        self.changed(self)
+    def is_chosen(self, message: ChatMessage) -> bool:
+        return self._chosen.get(message.parent_id) == message.id
 
-    def cut(self, message: ChatMessage) -> None:
-        """Drop a message and everything after it."""
-        if message in self.messages:
-            del self.messages[self.messages.index(message) :]
-            self.changed(self)
+    def versions(self, message: ChatMessage) -> tuple[int, int]:
+        """Which version this is, from 1, and how many there are."""
+        siblings = self._children.get(message.parent_id, [])
+        return (siblings.index(message) + 1 if message in siblings else 1), max(1, len(siblings))
 
     def request(self) -> tuple[Message, ...]:
         """What to send to the engine.
@@ -235,6 +150,8 @@ class Chat:
         last one: chat templates want the roles to alternate.
         """
         kept: list[Message] = []
+        if self.system_prompt.strip():
+            kept.append(Message(Role.SYSTEM, self.system_prompt))
         for message in self.messages:
             if message.role is Role.ASSISTANT and not message.text:
                 if message.state is MessageState.DONE and kept and kept[-1].role is Role.USER:
@@ -242,3 +159,127 @@ class Chat:
                 continue
             kept.append(Message(message.role, message.text))
         return tuple(kept)
+
+    def settings(self, common: GenerationSettings) -> GenerationSettings:
+        """The settings with what this chat has its own way."""
+        own = {name: value for name, value in self.overrides.items() if name in OVERRIDABLE}
+        return replace(common, **own)
+
+    # ------------------------------------------------------------------ the chat itself
+
+    @property
+    def draft(self) -> str:
+        """Typed but not sent."""
+        return self._draft
+
+    @draft.setter
+    def draft(self, text: str) -> None:
+        if text != self._draft:
+            self._draft = text
+            self._about(shown=False)
+
+    def rename(self, title: str) -> None:
+        title = " ".join(title.split())
+        if title and title != self.title:
+            self.title = title
+            self.has_own_title = True
+            self._about()
+            self.changed(self)
+
+    def pin(self, pinned: bool) -> None:
+        if pinned != self.pinned:
+            self.pinned = pinned
+            self._about()
+
+    def move(self, folder: str) -> None:
+        folder = " ".join(folder.split())
+        if folder != self.folder:
+            self.folder = folder
+            self._about()
+
+    def instruct(self, system_prompt: str, overrides: Mapping[str, Any]) -> None:
+        """Set the system prompt and what this chat has its own way."""
+        self.system_prompt, self.overrides = system_prompt, dict(overrides)
+        self._about(shown=False)
+        self.changed(self)
+
+    def _about(self, shown: bool = True) -> None:
+        if self.watcher is not None:
+            self.watcher.about(self, shown)
+
+    # ------------------------------------------------------------------ the tree
+
+    def restore(self, messages: Iterable[ChatMessage], chosen: Iterable[ChatMessage]) -> None:
+        """Take stored messages, parents first, without telling anybody."""
+        self._load = None
+        for message in messages:
+            self._plant(message)
+        for message in chosen:
+            self._chosen[message.parent_id] = message.id
+        self._walk()
+
+    def add(self, messages: Iterable[ChatMessage]) -> Saved | None:
+        """Put messages behind the last one shown."""
+        parent = self.messages[-1].id if self.messages else None
+        return self._grow_from(parent, messages)
+
+    def branch(self, beside: ChatMessage, messages: Iterable[ChatMessage]) -> Saved | None:
+        """Put messages in the place of one, which stays as another version."""
+        return self._grow_from(beside.parent_id, messages)
+
+    def show_version(self, message: ChatMessage, step: int) -> ChatMessage | None:
+        """Show the version before (-1) or after (+1) a message, with what followed it then."""
+        siblings = self._children.get(message.parent_id, [])
+        place = siblings.index(message) + step
+        if not 0 <= place < len(siblings) or step == 0:
+            return None
+        self._choose(siblings[place])
+        return siblings[place]
+
+    def reveal(self, message: ChatMessage) -> None:
+        """Show the branch in which a message is."""
+        node: ChatMessage | None = message
+        while node is not None:
+            if not self.is_chosen(node):
+                self._choose(node)
+            node = self._nodes.get(node.parent_id) if node.parent_id else None
+
+    def _choose(self, message: ChatMessage) -> None:
+        self._chosen[message.parent_id] = message.id
+        self._walk()
+        if self.watcher is not None:
+            self.watcher.chosen(self, message)
+        self.changed(self)
+
+    def _grow_from(self, parent: str | None, messages: Iterable[ChatMessage]) -> Saved | None:
+        saved: Saved | None = None
+        self.updated = time.time()
+        planted = list(messages)
+        for message in planted:
+            message.parent_id = parent
+            self._plant(message)
+            parent = message.id
+        self._walk()
+        prompt = next((message for message in self._path if message.role is Role.USER), None)
+        if not self.has_own_title and prompt is not None:
+            self.title = title_from(prompt.text)
+        self._about()
+        if self.watcher is not None:
+            for message in planted:
+                saved = self.watcher.added(self, message)
+        self.changed(self)
+        return saved
+
+    def _plant(self, message: ChatMessage) -> None:
+        self._nodes[message.id] = message
+        self._children.setdefault(message.parent_id, []).append(message)
+        self._chosen[message.parent_id] = message.id
+
+    def _walk(self) -> None:
+        """Follow the chosen versions from the root."""
+        path: list[ChatMessage] = []
+        at = self._chosen.get(None)
+        while at is not None and (node := self._nodes.get(at)) is not None:
+            path.append(node)
+            at = self._chosen.get(node.id)
+        self._path = path

@@ -1,28 +1,55 @@
-"""The side bar: a button for a new chat and the list of chats."""
+"""The side bar: a new chat, the search, and the list of chats."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, Qt, Signal
-from PySide6.QtGui import QAction, QKeySequence, QPainter, QPaintEvent
-from PySide6.QtWidgets import QAbstractItemView, QLabel, QListView, QMenu, QPushButton, QVBoxLayout, QWidget
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QPainter, QPaintEvent
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QLineEdit,
+    QListView,
+    QMenu,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app import icons, theme
 from app.chat.book import ChatBook
 from app.chat.conversation import Chat
-from app.chat.list_model import ChatListModel
+from app.chat.list_delegate import ChatRowDelegate
+from app.chat.list_model import ChatListModel, Part
+from app.storage.search import Hit
+
+SEARCH_MS = 60
+"""Time after the last key at which a search begins."""
+NO_FOLDER = "No folder"
+NEW_FOLDER = "New folder…"
+
+Find = Callable[[str], Sequence[Hit]]
 
 
 class ChatListPanel(QWidget):
     """Shows the book's chats and keeps its selection on the current one."""
 
     delete_requested = Signal(object)
+    folder_requested = Signal(object)
+    """A chat wants to go into a folder that does not exist yet."""
+    export_requested = Signal(object)
+    instructions_requested = Signal(object)
+    """The system prompt and settings of a chat are to be shown."""
+    message_found = Signal(object, str)
+    """``(Chat, message id)``: a hit of the search was opened."""
     chat_opened = Signal()
     """Enter or a click on a chat: the user wants to write there."""
 
-    def __init__(self, book: ChatBook, parent: QWidget | None = None) -> None:
+    def __init__(self, book: ChatBook, find: Find | None = None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._book = book
-        self._removing = False
+        self._find = find
+        self._busy = False
         self.model = ChatListModel(book, self)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 12, 0, 8)
@@ -31,20 +58,27 @@ class ChatListPanel(QWidget):
         icons.dress(self.new_button, "new-chat")
         self.new_button.setAccessibleName("New chat")
         self.new_button.clicked.connect(self._on_new)
+        self.search = _SearchField()
+        self.search.setVisible(find is not None)
+        self.search.left_by_keys.connect(self._enter_list)
+        self._search_timer = QTimer(self)
+        self._search_timer.setSingleShot(True)
+        self._search_timer.setInterval(SEARCH_MS)
+        self._search_timer.timeout.connect(self.run_search)
+        self.search.textChanged.connect(lambda _: self._search_timer.start())
         top = QVBoxLayout()
         top.setContentsMargins(10, 0, 10, 0)
+        top.setSpacing(8)
         top.addWidget(self.new_button)
+        top.addWidget(self.search)
         outer.addLayout(top)
-        heading = QLabel("Chats")
-        heading.setProperty("textRole", "small")
-        heading.setContentsMargins(18, 6, 0, 0)
-        outer.addWidget(heading)
         self.view = QListView()
         self.view.setObjectName("chatList")
         self.view.setAccessibleName("Chats")
         self.view.setModel(self.model)
+        self._delegate = ChatRowDelegate(self.view)
+        self.view.setItemDelegate(self._delegate)
         self.view.setUniformItemSizes(True)
-        self.view.setTextElideMode(Qt.TextElideMode.ElideRight)
         self.view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.view.setEditTriggers(
             QAbstractItemView.EditTrigger.DoubleClicked | QAbstractItemView.EditTrigger.EditKeyPressed
@@ -52,11 +86,18 @@ class ChatListPanel(QWidget):
         self.view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.view.customContextMenuRequested.connect(self._on_menu)
         self.view.selectionModel().currentChanged.connect(self._on_current)
-        self.view.clicked.connect(lambda _: self.chat_opened.emit())
-        self.view.activated.connect(lambda _: self.chat_opened.emit())
+        self.view.clicked.connect(self._on_clicked)
+        self.view.activated.connect(lambda index: self._on_clicked(index))
         outer.addWidget(self.view, 1)
-        heading.setBuddy(self.view)
+        self._make_actions()
+        book.current_changed.subscribe(self._select)
+        self.model.rowsAboutToBeRemoved.connect(lambda *_: self._set_busy(True))
+        self.model.rowsRemoved.connect(lambda *_: self._set_busy(False))
+        book.rearranged.subscribe(lambda _: self._select(book.current))
+        book.renamed.subscribe(lambda _: self._select(book.current))
+        self._select(book.current)
 
+    def _make_actions(self) -> None:
         self.rename_action = QAction("&Rename chat", self)
         self.rename_action.setShortcut(QKeySequence("F2"))
         self.rename_action.triggered.connect(self.rename_current)
@@ -65,47 +106,145 @@ class ChatListPanel(QWidget):
         self.delete_action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         self.delete_action.triggered.connect(lambda: self.delete_requested.emit(self._book.current))
         self.view.addAction(self.delete_action)
+        self.pin_action = QAction("&Pin chat", self)
+        self.pin_action.setCheckable(True)
+        self.pin_action.setShortcut(QKeySequence("Ctrl+D"))
+        self.pin_action.triggered.connect(lambda on: self._book.current.pin(on))
+        self.instructions_action = QAction("System prompt and &settings of this chat…", self)
+        self.instructions_action.setShortcut(QKeySequence("Ctrl+I"))
+        self.instructions_action.triggered.connect(
+            lambda: self.instructions_requested.emit(self._book.current)
+        )
+        self.export_action = QAction("&Export chat…", self)
+        self.export_action.setShortcut(QKeySequence("Ctrl+Shift+S"))
+        self.export_action.triggered.connect(lambda: self.export_requested.emit(self._book.current))
+        self.folder_menu = QMenu("Move to &folder", self)
+        self.folder_menu.aboutToShow.connect(self._fill_folders)
 
-        book.current_changed.subscribe(self._select)
-        book.inserted.subscribe(lambda _: self._select(book.current))
-        book.before_remove.subscribe(lambda _: self._set_removing(True))
-        book.removed.subscribe(lambda _: self._set_removing(False))
-        self._select(book.current)
+    # ------------------------------------------------------------------ search
+
+    def focus_search(self) -> None:
+        self.search.setFocus()
+        self.search.selectAll()
+
+    def run_search(self) -> None:
+        """Show what answers the text in the search field."""
+        self._search_timer.stop()
+        query = self.search.text().strip()
+        found = self._find(query) if self._find is not None and query else ()
+        self._delegate.two_lines = bool(query)
+        self._set_busy(True)
+        self.model.show_hits(query, found)
+        self._set_busy(False)
+        self.view.doItemsLayout()
+        self._select(self._book.current)
+
+    def _enter_list(self) -> None:
+        """From the search field down to the first row that can be chosen."""
+        self.view.setFocus()
+        for row in range(self.model.rowCount()):
+            index = self.model.index(row, 0)
+            if self.model.chat_at(index) is not None:
+                self.view.setCurrentIndex(index)
+                return
+
+    # ------------------------------------------------------------------ selection
 
     def rename_current(self) -> None:
-        self.view.setFocus()
-        self.view.edit(self.model.index_of(self._book.current))
+        index = self.model.index_of(self._book.current)
+        if index.isValid():
+            self.view.setFocus()
+            self.view.edit(index)
 
-    def _set_removing(self, removing: bool) -> None:
-        # While rows are taken out the view moves its current row by itself; the book decides then.
-        self._removing = removing
+    def _set_busy(self, busy: bool) -> None:
+        # While rows go the view moves its current row by itself; the book decides then.
+        self._busy = busy
 
     def _select(self, chat: Chat) -> None:
-        if chat not in self._book.chats:
-            return
         index = self.model.index_of(chat)
         selection = self.view.selectionModel()
-        if selection.currentIndex() != index:
+        if not index.isValid():
+            self._set_busy(True)
+            selection.clear()
+            self._set_busy(False)
+        elif selection.currentIndex() != index or not selection.isSelected(index):
             selection.setCurrentIndex(index, QItemSelectionModel.SelectionFlag.ClearAndSelect)
+        self.pin_action.setChecked(self._book.current.pinned)
 
     def _on_new(self) -> None:
+        self.search.clear()
         self._book.new()
         self.chat_opened.emit()
 
     def _on_current(self, index: QModelIndex, _before: QModelIndex) -> None:
-        if index.isValid() and not self._removing:
-            self._book.select(self.model.chat_at(index))
+        chat = self.model.chat_at(index)
+        if chat is not None and not self._busy:
+            self._book.select(chat)
+
+    def _on_clicked(self, index: QModelIndex) -> None:
+        folder = index.data(Part.FOLDER)
+        if folder:
+            self.model.fold(str(folder))
+            self._select(self._book.current)
+            return
+        chat, hit = self.model.chat_at(index), self.model.hit_at(index)
+        if chat is None:
+            return
+        self._book.select(chat)
+        if hit is not None and hit.message_id is not None:
+            self.message_found.emit(chat, hit.message_id)
+        self.chat_opened.emit()
+
+    # ------------------------------------------------------------------ menu
 
     def _on_menu(self, point: QPoint) -> None:
         index = self.view.indexAt(point)
-        if not index.isValid():
+        chat = self.model.chat_at(index)
+        if chat is None:
             return
-        self._book.select(self.model.chat_at(index))
+        self._book.select(chat)
         menu = QMenu(self)
         menu.addAction(self.rename_action)
+        menu.addAction(self.pin_action)
+        menu.addMenu(self.folder_menu)
+        menu.addAction(self.instructions_action)
+        menu.addAction(self.export_action)
+        menu.addSeparator()
         menu.addAction(self.delete_action)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.popup(self.view.viewport().mapToGlobal(point))
 
+    def _fill_folders(self) -> None:
+        chat = self._book.current
+        self.folder_menu.clear()
+        for text, folder in ((NO_FOLDER, ""), *((name, name) for name in self._book.folders)):
+            # A mnemonic in a name would be eaten: "&" is doubled.
+            action = self.folder_menu.addAction(text.replace("&", "&&"))
+            action.setCheckable(True)
+            action.setChecked(chat.folder == folder)
+            action.triggered.connect(lambda _=False, folder=folder: chat.move(folder))
+        self.folder_menu.addSeparator()
+        self.folder_menu.addAction(NEW_FOLDER).triggered.connect(lambda: self.folder_requested.emit(chat))
+
     def paintEvent(self, event: QPaintEvent) -> None:
         QPainter(self).fillRect(self.rect(), theme.tokens(self).background_alt)
+
+
+class _SearchField(QLineEdit):
+    """Down or Enter goes to what was found, Escape takes the search back."""
+
+    left_by_keys = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setPlaceholderText("Search chats")
+        self.setAccessibleName("Search titles and messages of all chats")
+        self.setClearButtonEnabled(True)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Down, Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.left_by_keys.emit()
+        elif event.key() == Qt.Key.Key_Escape and self.text():
+            self.clear()
+        else:
+            super().keyPressEvent(event)

@@ -10,6 +10,7 @@ from app import icons, theme
 from app.chat import figures
 from app.chat.conversation import ChatMessage
 from app.chat.message_text import MessageText
+from app.chat.version_switch import VersionSwitch
 from engine.protocol import Role
 
 FOLD_LINES = 30
@@ -34,6 +35,10 @@ class MessageView(QWidget):
     """Follows a message by appending; ``refresh`` draws what has come since the last time."""
 
     regenerate_requested = Signal(object)
+    continue_requested = Signal(object)
+    edit_requested = Signal(object)
+    version_requested = Signal(object, int)
+    """The version before (-1) or after (+1) this one is to be shown."""
     copied = Signal()
 
     def __init__(self, message: ChatMessage, highlight: bool, parent: QWidget | None = None) -> None:
@@ -45,6 +50,8 @@ class MessageView(QWidget):
         self._last_state: object = None
         self.body = MessageText()
         self.body.layer.set_visible(highlight)
+        self.versions = VersionSwitch()
+        self.versions.stepped.connect(lambda step: self.version_requested.emit(self.message, step))
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.setSpacing(4)
@@ -70,6 +77,13 @@ class MessageView(QWidget):
         row.addStretch(1)
         row.addWidget(bubble, 6)
         outer.addLayout(row)
+        self._edit = _small_button("edit", "Edit this prompt")
+        self._edit.clicked.connect(lambda: self.edit_requested.emit(self.message))
+        below = QHBoxLayout()
+        below.addStretch(1)
+        below.addWidget(self.versions)
+        below.addWidget(self._edit)
+        outer.addLayout(below)
 
     def _build_reply(self, outer: QVBoxLayout) -> None:
         name = self.message.model_name or "Reply"
@@ -91,8 +105,12 @@ class MessageView(QWidget):
         self._copy.clicked.connect(self._on_copy)
         self._again = _small_button("again", "Write this reply again")
         self._again.clicked.connect(lambda: self.regenerate_requested.emit(self.message))
+        self._continue = _small_button("continue", "Continue this reply")
+        self._continue.clicked.connect(lambda: self.continue_requested.emit(self.message))
         row.addWidget(self._copy)
         row.addWidget(self._again)
+        row.addWidget(self._continue)
+        row.addWidget(self.versions)
         row.addSpacing(6)
         row.addWidget(self._figures, 1)
         outer.addWidget(self._footer)
@@ -186,6 +204,13 @@ class MessageView(QWidget):
         """Only the last reply can be written again, and only while nothing else runs."""
         if self.message.role is not Role.USER:
             self._again.setVisible(can)
+            self._continue.setVisible(can and bool(self.message.text))
+
+    def set_versions(self, place: int, count: int, free: bool) -> None:
+        """Which version this is; ``free``: nothing is being written, so that it can be changed."""
+        self.versions.show_versions(place, count, free)
+        if self.message.role is Role.USER:
+            self._edit.setEnabled(free)
 
     # ------------------------------------------------------------------ actions
 

@@ -57,6 +57,10 @@ class Transcript(QScrollArea):
     """Scrolls a chat's messages."""
 
     regenerate_requested = Signal(object)
+    continue_requested = Signal(object)
+    edit_requested = Signal(object)
+    version_requested = Signal(object, int)
+    """Message, and -1 or +1: the version before or after it is to be shown."""
     step_clicked = Signal(str, int)
     """Request id and step of a token that was clicked."""
 
@@ -145,6 +149,24 @@ class Transcript(QScrollArea):
             found = found or mine
         return found
 
+    def show_message(self, message: ChatMessage) -> None:
+        """Scroll to a message of this chat, making the views down to it first."""
+        assert self._chat is not None
+        if message not in self._chat.messages:
+            return
+        self._follow = False
+        self._first = min(self._first, self._chat.messages.index(message))
+        self._goal = min(self._goal, self._first)
+        self._sync()
+        QTimer.singleShot(0, self, lambda: self._scroll_to(message))
+
+    def _scroll_to(self, message: ChatMessage) -> None:
+        view = self._views.get(message.id)
+        if view is not None:
+            self._column.layout().activate()  # type: ignore[union-attr]
+            self._follow = False
+            self.verticalScrollBar().setValue(max(0, view.y() - self.viewport().height() // 6))
+
     def _clear(self) -> None:
         for view in self._views.values():
             view.hide()
@@ -165,6 +187,9 @@ class Transcript(QScrollArea):
         for place, message in enumerate(wanted):
             if message.id not in self._views:
                 self._layout.insertWidget(place + 1, self._make_view(message))
+            elif message.is_running and not len(message.changed):
+                self._watch(message)  # it is being continued
+                self._mark(message)
         self._earlier.setVisible(0 < self._first <= self._goal)
         self._earlier.setText(f"Show {min(PAGE, self._first)} earlier messages")
         self._update_actions()
@@ -172,12 +197,18 @@ class Transcript(QScrollArea):
     def _make_view(self, message: ChatMessage) -> MessageView:
         view = MessageView(message, self._highlight)
         view.regenerate_requested.connect(self.regenerate_requested)
+        view.continue_requested.connect(self.continue_requested)
+        view.edit_requested.connect(self.edit_requested)
+        view.version_requested.connect(self.version_requested)
         view.body.step_clicked.connect(lambda step: self.step_clicked.emit(message.request_id, step))
         view.body.position_shown.connect(lambda area, body=view.body: self._reveal(body, area))
         self._views[message.id] = view
+        self._watch(message)
+        return view
+
+    def _watch(self, message: ChatMessage) -> None:
         if message.is_running:
             self._unsubscribe.append(message.changed.subscribe(self._mark))
-        return view
 
     def _mark(self, message: ChatMessage) -> None:
         view = self._views.get(message.id)
@@ -188,6 +219,8 @@ class Transcript(QScrollArea):
         last = self._chat.messages[-1] if self._chat is not None and self._chat.messages else None
         for view in self._views.values():
             view.set_can_regenerate(view.message is last and not self._busy)
+            if self._chat is not None:
+                view.set_versions(*self._chat.versions(view.message), not self._busy)
 
     def _show_earlier(self) -> None:
         self._follow = False

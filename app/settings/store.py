@@ -43,6 +43,9 @@ class Settings:
     theme: ThemeChoice = ThemeChoice.SYSTEM
     font_size: int | None = None
     """Points; ``None`` is the system's."""
+    idle_unload_minutes: int | None = 30
+    """Minutes without use after which the model is unloaded; ``None``: never."""
+    tour_seen: bool = False
     licences_seen: tuple[str, ...] = ()
     demo_notice_dismissed: bool = False
 
@@ -67,10 +70,14 @@ LIMITS: dict[str, tuple[float, float]] = {
     "tree_nodes": (2, 128),
     "tree_depth": (1, 16),
     "font_size": (7, 32),
+    "idle_unload_minutes": (1, 1440),
 }
 """Smallest and largest value of every number."""
 
-CHOICES_KEPT = ("licences_seen", "demo_notice_dismissed")
+MAY_BE_NONE = ("idle_unload_minutes",)
+"""Numbers that can be left out although their default is one."""
+
+CHOICES_KEPT = ("licences_seen", "demo_notice_dismissed", "tour_seen")
 """What "restore defaults" leaves alone: not settings but what the user has been told."""
 
 
@@ -86,7 +93,7 @@ def _checked(name: str, value: Any, default: Any) -> Any:
         if not isinstance(value, bool):
             raise ValueError("true or false is expected")
         return value
-    if value is None and default is None:
+    if value is None and (default is None or name in MAY_BE_NONE):
         return None
     whole = not isinstance(default, float)
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Iterator
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QHideEvent, QKeyEvent, QShowEvent
@@ -59,6 +60,7 @@ class TreePanel(PanelFace):
         self._dirty = False
         self._interval = FRAME_MS
         self._last_frame = 0.0
+        self._recalling: tuple[ReplyHistory, Iterator[list[Step]]] | None = None
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
@@ -90,9 +92,19 @@ class TreePanel(PanelFace):
         """Position of the step that is shown, -1 while there is none."""
         return self._position
 
-    def begin_reply(self, request_id: str) -> None:
-        """Start to show a new reply and follow it, whatever was looked at before."""
-        self._histories.pop(request_id, None)
+    def begin_reply(self, request_id: str, goes_on: bool = False) -> None:
+        """Start to show a new reply and follow it, whatever was looked at before.
+
+        ``goes_on``: it is an earlier one that is continued; its steps stay if they are still there.
+        """
+        known = self._histories.pop(request_id, None)
+        if goes_on and known is not None and len(known):
+            known.finished = None
+            self._histories[request_id] = known
+            self._look_at(known)
+            self._live = True
+            self._changed(whole=True)
+            return
         while len(self._histories) >= REPLIES_KEPT:
             self._histories.popitem(last=False)
         self._histories[request_id] = ReplyHistory(request_id, TREE_BYTES)
@@ -147,6 +159,44 @@ class TreePanel(PanelFace):
         self._live = False
         self._position = position
         self._changed(whole=True)
+        return True
+
+    def recall(self, request_id: str, steps: Iterator[list[Step]]) -> bool:
+        """Show a stored reply, whose steps :meth:`recall_more` reads some at a time.
+
+        Returns whether there are any.
+        """
+        history = ReplyHistory(request_id, TREE_BYTES)
+        first = next(steps, None)
+        if not first:
+            return False
+        for step in first:
+            history.add(step)
+        while len(self._histories) >= REPLIES_KEPT:
+            self._histories.popitem(last=False)
+        self._histories[request_id] = history
+        self._recalling = (history, steps)
+        return self.show_step(request_id)
+
+    def recall_more(self) -> bool:
+        """Read some more of the steps; false when there are no more, or they are not wanted any more."""
+        if self._recalling is None:
+            return False
+        history, steps = self._recalling
+        more = next(steps, None) if self._histories.get(history.request_id) is history else None
+        if more is None:
+            self._recalling = None
+            if history is self._shown:
+                self._ended = True
+                self._changed(whole=True)
+            return False
+        follow = self._shown is history and self._position == len(history) - 1
+        for step in more:
+            history.add(step)
+        if follow:
+            self._position = len(history) - 1
+        if self._shown is history:
+            self._changed()
         return True
 
     def _look_at(self, history: ReplyHistory | None) -> None:

@@ -32,20 +32,36 @@ def finish(qtbot: QtBot, window: MainWindow) -> None:
     qtbot.wait(30)
 
 
+def texts(model: QAbstractItemModel) -> list[str]:
+    return [model.index(row, 0).data() for row in range(model.rowCount())]
+
+
 def test_the_list_model_keeps_qts_rules(qtbot: QtBot) -> None:
     book = ChatBook()
-    model: QAbstractItemModel = ChatListModel(book)
+    model = ChatListModel(book)
     tester = QAbstractItemModelTester(model, QAbstractItemModelTester.FailureReportingMode.Warning)
     first = book.current
     first.add([ChatMessage(Role.USER, "one")])
     second = book.new()
     second.add([ChatMessage(Role.USER, "two")])
+    first.pin(True)
+    second.move("Work")
+    assert texts(model) == ["Pinned", "one", "Work", "two"]
+    model.fold("Work")
+    assert texts(model) == ["Pinned", "one", "Work"] and not model.index_of(second).isValid()
+    model.fold("Work")
+    first.pin(False)
+    assert texts(model) == ["Work", "two", "Today", "one"]
+    first.updated = 0.0
+    second.move("")
+    assert texts(model) == ["Today", "two", "Older", "one"]
     book.restore(book.remove(first))
     book.remove(second)
     book.remove(first)
-    assert model.rowCount() == 1 and model.index(0, 0).data() == "New chat"
-    assert model.setData(model.index(0, 0), "Named") and book.current.title == "Named"
-    assert model.index(0, 0).data(Qt.ItemDataRole.AccessibleTextRole) == "Chat: Named"
+    assert texts(model) == ["Today", "New chat"]
+    index = model.index_of(book.current)
+    assert model.setData(index, "Named") and book.current.title == "Named"
+    assert index.data(Qt.ItemDataRole.AccessibleTextRole) == "Chat: Named"
     del tester
 
 
@@ -96,7 +112,7 @@ def test_a_chat_is_deleted_and_comes_back(qtbot: QtBot, open_window: OpenWindow)
     qtbot.mouseClick(window.toast.button, Qt.MouseButton.LeftButton)
     assert window.book.current is chat and window.stack.currentWidget() is window.transcript
     assert not window.toast.isVisible()
-    assert window.chat_list.view.currentIndex().row() == window.book.chats.index(chat)
+    assert window.chat_list.view.currentIndex() == window.chat_list.model.index_of(chat)
 
 
 def test_deleting_a_chat_ends_its_reply(qtbot: QtBot, open_window: OpenWindow) -> None:

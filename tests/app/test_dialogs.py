@@ -102,17 +102,17 @@ def test_the_licence_is_shown_once_as_plain_text(
 ) -> None:
     store.update(licences_seen=())
     window = open_window()
-    qtbot.waitUntil(lambda: window._licence_dialog is not None, timeout=20000)
-    dialog = window._licence_dialog
+    qtbot.waitUntil(lambda: window.dialogs.licence is not None, timeout=20000)
+    dialog = window.dialogs.licence
     assert isinstance(dialog, LicenceDialog) and dialog.isVisible()
     text = dialog.findChild(QPlainTextEdit)
     assert text is not None and text.toPlainText() == REHEARSAL_MODEL.licence_text
     qtbot.mouseClick(dialog.accept_button, Qt.MouseButton.LeftButton)
     assert store.current.licences_seen == (REHEARSAL_MODEL.licence_name,)
-    window._licence_dialog = None
+    window.dialogs.licence = None
     window.client.restart()
     qtbot.waitUntil(lambda: window.client.model is not None, timeout=20000)
-    assert window._licence_dialog is None
+    assert window.dialogs.licence is None
 
 
 def test_the_demo_notice_stays_away_once_dismissed(
@@ -132,11 +132,11 @@ def test_compare_opens_with_the_typed_text_or_the_last_prompt(qtbot: QtBot, open
     assert not window.commands.compare.isEnabled()
     qtbot.keyClicks(window.composer.edit, "typed")
     assert window.commands.compare.isEnabled()
-    assert [message.content for message in window._comparison()] == ["typed"]
+    assert [message.content for message in window.comparison()] == ["typed"]
     window.send_prompt("asked")
     qtbot.waitUntil(lambda: window.replies.running is None, timeout=20000)
     window.composer.set_text("")
-    assert [message.content for message in window._comparison()] == ["asked"]
+    assert [message.content for message in window.comparison()] == ["asked"]
     window.commands.compare.trigger()
     assert window.compare_dialog is not None and window.compare_dialog.isVisible()
     qtbot.waitUntil(lambda: not window.client.active, timeout=20000)

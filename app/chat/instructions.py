@@ -1,0 +1,187 @@
+"""The system prompt of one chat, and the settings in which it differs; kept under a name as a preset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QDoubleSpinBox,
+    QFormLayout,
+    QHBoxLayout,
+    QInputDialog,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.conversation import Chat
+from app.settings.store import LIMITS
+from app.storage.store import ChatStore
+from engine.protocol import GenerationSettings
+
+NO_PRESET = "Choose a preset…"
+FIELDS = (
+    ("temperature", "Temperature"),
+    ("top_p", "Top-p"),
+    ("top_k", "Top-k"),
+    ("max_new_tokens", "Longest reply (tokens)"),
+    ("seed", "Seed"),
+)
+
+
+class OwnValue(QWidget):
+    """A tick box "own value" and a number; without the tick the settings' value applies."""
+
+    def __init__(self, field: str, label: str, common: Any) -> None:
+        super().__init__()
+        low, high = LIMITS[field]
+        self.own = QCheckBox("Own value")
+        self.own.setAccessibleName(f"{label}: own value")
+        self.number: QSpinBox | QDoubleSpinBox
+        if field in ("temperature", "top_p"):
+            self.number = QDoubleSpinBox()
+            self.number.setDecimals(2)
+            self.number.setSingleStep(0.05)
+            self.number.setRange(low, high)
+        else:
+            self.number = QSpinBox()
+            self.number.setRange(int(low), int(high))
+        self.number.setAccessibleName(label)
+        self._common = common
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.own)
+        row.addWidget(self.number)
+        row.addStretch(1)
+        self.own.toggled.connect(self.number.setEnabled)
+        self.set_value(None)
+
+    def value(self) -> float | int | None:
+        return round(self.number.value(), 3) if self.own.isChecked() else None
+
+    def set_value(self, value: Any) -> None:
+        """``None``: as the settings say."""
+        shown = self._common if value is None else value
+        self.own.setChecked(value is not None)
+        self.number.setEnabled(value is not None)
+        if isinstance(shown, int | float):
+            self.number.setValue(shown)  # type: ignore[arg-type]
+
+
+class InstructionsDialog(QDialog):
+    """Changes apply to the chat with "Save"; a preset fills the fields."""
+
+    def __init__(
+        self, chat: Chat, common: GenerationSettings, store: ChatStore | None, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._chat = chat
+        self._store = store
+        self.setWindowTitle("System prompt and settings of this chat")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(24, 18, 24, 18)
+        column.setSpacing(10)
+        title = QLabel(chat.title)
+        title.setTextFormat(Qt.TextFormat.PlainText)
+        title.setProperty("textRole", "heading")
+        column.addWidget(title)
+        if store is not None:
+            column.addLayout(self._build_presets())
+        label = QLabel("&System prompt")
+        self.prompt = QPlainTextEdit(chat.system_prompt)
+        self.prompt.setPlaceholderText(
+            "What the model is told before the conversation, for instance its role."
+        )
+        self.prompt.setAccessibleName("System prompt")
+        self.prompt.setTabChangesFocus(True)
+        label.setBuddy(self.prompt)
+        column.addWidget(label)
+        column.addWidget(self.prompt, 1)
+        form = QFormLayout()
+        self.values: dict[str, OwnValue] = {}
+        for field, name in FIELDS:
+            self.values[field] = OwnValue(field, name, getattr(common, field))
+            self.values[field].set_value(chat.overrides.get(field))
+            form.addRow(name, self.values[field])
+        column.addLayout(form)
+        box = QDialogButtonBox(QDialogButtonBox.StandardButton.Save | QDialogButtonBox.StandardButton.Cancel)
+        self.save_button = box.button(QDialogButtonBox.StandardButton.Save)
+        self.clear_button = box.addButton("Clear", QDialogButtonBox.ButtonRole.ResetRole)
+        self.clear_button.clicked.connect(lambda: self.fill("", {}))
+        box.accepted.connect(self._save)
+        box.rejected.connect(self.reject)
+        column.addWidget(box)
+        self.resize(560, 560)
+
+    def _build_presets(self) -> QHBoxLayout:
+        row = QHBoxLayout()
+        self.presets = QComboBox()
+        self.presets.setAccessibleName("Preset")
+        self.presets.activated.connect(self._take_preset)
+        self.keep_button = QPushButton("Save as preset…")
+        self.keep_button.clicked.connect(self._ask_name)
+        self.drop_button = QPushButton("Delete preset")
+        self.drop_button.clicked.connect(self._drop_preset)
+        row.addWidget(self.presets, 1)
+        row.addWidget(self.keep_button)
+        row.addWidget(self.drop_button)
+        self._list_presets()
+        return row
+
+    def _list_presets(self, current: str = "") -> None:
+        assert self._store is not None
+        self.presets.clear()
+        self.presets.addItem(NO_PRESET)
+        for name, prompt, settings in self._store.presets():
+            self.presets.addItem(name, (prompt, settings))
+        self.presets.setCurrentIndex(max(0, self.presets.findText(current)) if current else 0)
+        self.drop_button.setEnabled(self.presets.currentIndex() > 0)
+
+    def _take_preset(self, place: int) -> None:
+        chosen = self.presets.itemData(place)
+        self.drop_button.setEnabled(place > 0)
+        if chosen is not None:
+            self.fill(*chosen)
+
+    def fill(self, prompt: str, settings: Mapping[str, Any]) -> None:
+        self.prompt.setPlainText(prompt)
+        for field, value in self.values.items():
+            value.set_value(settings.get(field))
+
+    def entered(self) -> tuple[str, dict[str, Any]]:
+        """System prompt, and the values that differ from the settings."""
+        own = {field: value.value() for field, value in self.values.items() if value.value() is not None}
+        return self.prompt.toPlainText(), own
+
+    def _ask_name(self) -> None:
+        dialog = QInputDialog(self)
+        dialog.setWindowTitle("Save as preset")
+        dialog.setLabelText("Name of the preset:")
+        if self.presets.currentIndex() > 0:
+            dialog.setTextValue(self.presets.currentText())
+        dialog.textValueSelected.connect(self.keep_preset)
+        dialog.open()
+
+    def keep_preset(self, name: str) -> None:
+        name = " ".join(name.split())
+        if name and self._store is not None:
+            self._store.put_preset(name, *self.entered()).wait(1.0)
+            self._list_presets(name)
+
+    def _drop_preset(self) -> None:
+        if self._store is not None and self.presets.currentIndex() > 0:
+            self._store.delete_preset(self.presets.currentText()).wait(1.0)
+            self._list_presets()
+
+    def _save(self) -> None:
+        self._chat.instruct(*self.entered())
+        self.accept()

@@ -1,0 +1,224 @@
+"""Between the chats of the window and the database: writes what changes, reads what is opened.
+
+No Qt here. The application's objects know nothing of tables, and the storage
+nothing of chats; this is the one place that knows both.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from app.chat.conversation import Chat, ChatMessage, Live, MessageState, Run
+from app.storage.records import ChatRecord, MessageRecord
+from app.storage.steps import pack_runs, unpack_runs
+from app.storage.store import ChatStore
+from app.storage.writer import Ticket
+from engine.protocol import (
+    Failed,
+    FinishReason,
+    GenerationSettings,
+    Mode,
+    ReplyStats,
+    Role,
+    Step,
+    StepTimes,
+    TreeSettings,
+)
+
+log = logging.getLogger(__name__)
+
+CUT_OFF = Failed(
+    "Eyrie ended while this reply was written.", "What had come is kept: continue it, or write it again.",
+    kind="closed",
+)  # fmt: skip
+
+
+class Keeper:
+    """A :class:`app.chat.conversation.ChatWatcher` that keeps everything in a store."""
+
+    def __init__(self, store: ChatStore) -> None:
+        self.store = store
+        self._known: set[str] = set()
+        """Chats that have a row."""
+
+    # ------------------------------------------------------------------ reading
+
+    def chats(self) -> list[Chat]:
+        """All stored chats without their messages, the one used last first."""
+        self._mend()
+        made = []
+        for record in self.store.chats():
+            self._known.add(record.id)
+            made.append(self.open(record))
+        return made
+
+    def open(self, record: ChatRecord) -> Chat:
+        chat = Chat(record.title, record.id, self._load, record.messages)
+        chat.has_own_title = record.own_title
+        chat.created, chat.updated = record.created, record.updated
+        chat.pinned, chat.folder = record.pinned, record.folder
+        chat.system_prompt = record.system_prompt
+        if record.settings != "{}":
+            chat.overrides = _table(record.settings)
+        chat._draft = record.draft
+        return chat
+
+    def _load(self, chat: Chat) -> None:
+        records = self.store.messages(chat.id)
+        messages = [message_from(record) for record in records]
+        chosen = [message for record, message in zip(records, messages, strict=True) if record.chosen]
+        chat.restore(messages, chosen)
+
+    def _mend(self) -> None:
+        """Close the replies that a killed session has left open."""
+        if self.store.read_only:
+            return
+        for record, steps in self.store.interrupted():
+            message = message_from(record)
+            for step in steps:
+                message.append(step)
+            message.fail(CUT_OFF)
+            self.store.finish(record_from(record.chat_id, message, record.chosen)).wait(5.0)
+            log.warning("a reply was cut off; %d characters of it are kept", len(message.text))
+
+    def steps(self, message: ChatMessage) -> Iterator[list[Step]]:
+        """The steps of a reply that has ended, some at a time."""
+        return self.store.steps(message.id, message.request_id)
+
+    # ------------------------------------------------------------------ writing
+
+    def about(self, chat: Chat, shown: bool) -> None:
+        if chat.id in self._known or not chat.is_empty or chat.draft.strip():
+            self._put(chat, urgent=shown)
+
+    def _put(self, chat: Chat, urgent: bool = True) -> Ticket:
+        self._known.add(chat.id)
+        return self.store.put_chat(chat_record(chat), urgent)
+
+    def added(self, chat: Chat, message: ChatMessage) -> Ticket:
+        if chat.id not in self._known:
+            self._put(chat)
+        saved = self.store.put_message(record_from(chat.id, message, True))
+        if chat.versions(message)[1] > 1:
+            saved = self.store.choose(chat.id, message.parent_id, message.id)
+        return saved
+
+    def chosen(self, chat: Chat, message: ChatMessage) -> None:
+        self.store.choose(chat.id, message.parent_id, message.id)
+
+    def grew(self, message: ChatMessage, step: Step) -> None:
+        self.store.grow(message.id, step)
+
+    def resumed(self, chat: Chat, message: ChatMessage) -> Ticket:
+        return self.store.put_message(record_from(chat.id, message, chat.is_chosen(message)))
+
+    def ended(self, chat: Chat, message: ChatMessage) -> None:
+        self.store.finish(record_from(chat.id, message, chat.is_chosen(message)))
+
+    def delete(self, chat: Chat) -> None:
+        if chat.id in self._known:
+            self.store.delete(chat.id)
+
+    def undelete(self, chat: Chat) -> None:
+        if chat.id in self._known:
+            self.store.restore(chat.id)
+
+
+# --------------------------------------------------------------------------- chats and rows
+
+
+def chat_record(chat: Chat) -> ChatRecord:
+    return ChatRecord(
+        chat.id, chat.title, chat.has_own_title, chat.created, chat.updated, chat.pinned, chat.folder,
+        chat.draft, chat.system_prompt, json.dumps(dict(chat.overrides)),
+    )  # fmt: skip
+
+
+def record_from(chat_id: str, message: ChatMessage, chosen: bool) -> MessageRecord:
+    facts: dict[str, Any] = {}
+    if message.stats is not None:
+        facts["stats"] = asdict(message.stats)
+    elif message.live.tokens:
+        facts["live"] = asdict(message.live)
+    if message.problem is not None:
+        facts["problem"] = asdict(message.problem)
+    if message.settings is not None:
+        facts["settings"] = asdict(message.settings)
+    return MessageRecord(
+        id=message.id,
+        chat_id=chat_id,
+        parent_id=message.parent_id,
+        role=message.role,
+        text=message.text,
+        created=message.created,
+        chosen=chosen,
+        request_id=message.request_id,
+        model=message.model_name,
+        state="writing" if message.is_running else "done",
+        reason=message.reason,
+        notice=message.notice,
+        facts=json.dumps(facts) if facts else "{}",
+        runs=pack_runs((run.start, run.end, run.origin, run.step) for run in message.runs)
+        if message.runs
+        else None,
+    )
+
+
+def message_from(record: MessageRecord) -> ChatMessage:
+    """A row as a message. What a newer Eyrie may have written differently is left out, never fatal."""
+    message = ChatMessage(_role(record.role), record.text, record.request_id, record.model)
+    message.id, message.parent_id, message.created = record.id, record.parent_id, record.created
+    message.state = MessageState.DONE
+    message.notice = record.notice
+    facts = _table(record.facts)
+    try:
+        message.reason = FinishReason(record.reason) if record.reason else None
+        if "stats" in facts:
+            message.stats = _stats(facts["stats"])
+        if "problem" in facts:
+            message.problem = Failed(**facts["problem"])
+        if "settings" in facts:
+            tree = TreeSettings(**facts["settings"].pop("tree", {}))
+            stop = tuple(facts["settings"].pop("stop", ()))
+            message.settings = GenerationSettings(**facts["settings"], tree=tree, stop=stop)
+        live = _live(facts["live"]) if "live" in facts else None
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        log.warning("facts of a message are not understood: %s", error)
+        live = None
+    length = len(message.text)
+    runs = [Run(*run) for run in unpack_runs(record.runs) if run[1] <= length]
+    if runs or live is not None:
+        message.take_back(runs, live)
+    return message
+
+
+def _role(name: str) -> Role:
+    return Role(name) if name in tuple(Role) else Role.USER
+
+
+def _live(values: dict[str, Any]) -> Live:
+    return Live(**{**values, "mode": Mode(values["mode"])})
+
+
+def _stats(values: dict[str, Any]) -> ReplyStats:
+    return ReplyStats(
+        **{
+            **values,
+            "mode": Mode(values["mode"]),
+            "accepted_by_depth": tuple(values["accepted_by_depth"]),
+            "proposed_by_depth": tuple(values["proposed_by_depth"]),
+            "times": StepTimes(**values["times"]),
+        }
+    )
+
+
+def _table(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

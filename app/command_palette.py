@@ -1,0 +1,141 @@
+"""Find anything by typing a few letters of it: every command of the menus, and every chat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QDialog, QLineEdit, QListWidget, QListWidgetItem, QMenu, QVBoxLayout
+
+from app.chat.conversation import Chat
+from app.window_frame import WindowFrame
+
+MOST = 60
+"""Rows shown at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that can be done."""
+
+    text: str
+    keys: str
+    target: QAction | Chat
+
+
+def plain(text: str) -> str:
+    """A menu's text without its mnemonic."""
+    return text.replace("&&", "\0").replace("&", "").replace("\0", "&").rstrip("…")
+
+
+def keys_of(action: QAction) -> str:
+    return ", ".join(
+        sequence.toString(QKeySequence.SequenceFormat.NativeText) for sequence in action.shortcuts()
+    )
+
+
+def commands_of(frame: WindowFrame) -> list[tuple[str, list[QAction]]]:
+    """Every action of the menu bar, by its menu."""
+    groups = []
+    for top in frame.menuBar().actions():
+        menu = top.menu()
+        if isinstance(menu, QMenu):
+            found = [
+                action for action in menu.actions() if not action.isSeparator() and action.menu() is None
+            ]
+            groups.append((plain(top.text()), found))
+    return groups
+
+
+def rank(text: str, query: str) -> int | None:
+    """How well a text answers: lower is better, ``None`` not at all. Letters must come in order."""
+    text, query = text.casefold(), query.casefold().strip()
+    if not query:
+        return 0
+    at = text.find(query)
+    if at >= 0:
+        return at if at == 0 or not text[at - 1].isalnum() else 100 + at
+    place = -1
+    for letter in query.replace(" ", ""):
+        place = text.find(letter, place + 1)
+        if place < 0:
+            return None
+    return 1000 + place
+
+
+class CommandPalette(QDialog):
+    """A field and a list; Enter does what is marked."""
+
+    def __init__(self, frame: WindowFrame) -> None:
+        super().__init__(frame)
+        self._frame = frame
+        self.setWindowTitle("Find a command")
+        self._entries = [
+            Entry(f"{plain(action.text())}", keys_of(action), action)
+            for _, actions in commands_of(frame)
+            for action in actions
+            if action is not frame.commands.palette
+        ]
+        self._entries += [Entry(chat.title, "", chat) for chat in frame.book.chats]
+        column = QVBoxLayout(self)
+        self.field = QLineEdit()
+        self.field.setPlaceholderText("Type a command or a chat")
+        self.field.setAccessibleName("Type a command or the title of a chat")
+        self.field.textChanged.connect(self._fill)
+        self.field.returnPressed.connect(self._do)
+        self.field.installEventFilter(self)
+        self.list = QListWidget()
+        self.list.setAccessibleName("Commands and chats")
+        self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.list.itemClicked.connect(lambda _: self._do())
+        column.addWidget(self.field)
+        column.addWidget(self.list)
+        self.resize(min(560, frame.width() - 40), min(440, frame.height() - 40))
+        self._fill("")
+
+    def shown(self) -> list[str]:
+        """The texts in the list, for tests and screen readers."""
+        return [self.list.item(row).text() for row in range(self.list.count())]
+
+    def _fill(self, query: str) -> None:
+        found = []
+        for place, entry in enumerate(self._entries):
+            if isinstance(entry.target, QAction) and not entry.target.isEnabled():
+                continue
+            value = rank(entry.text, query)
+            if value is not None:
+                found.append((value, place, entry))
+        found.sort(key=lambda each: each[:2])
+        self.list.clear()
+        for _, _, entry in found[:MOST]:
+            kind = (
+                f"   {entry.keys}" if entry.keys else ("" if isinstance(entry.target, QAction) else "   chat")
+            )
+            item = QListWidgetItem(entry.text + kind)
+            item.setData(Qt.ItemDataRole.UserRole, entry)
+            self.list.addItem(item)
+        self.list.setCurrentRow(0)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Up and Down move the mark while the field keeps the focus."""
+        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
+            moves = {Qt.Key.Key_Down: 1, Qt.Key.Key_Up: -1, Qt.Key.Key_PageDown: 8, Qt.Key.Key_PageUp: -8}
+            step = moves.get(Qt.Key(event.key()))
+            if step is not None and self.list.count():
+                row = min(max(self.list.currentRow() + step, 0), self.list.count() - 1)
+                self.list.setCurrentRow(row)
+                return True
+        return super().eventFilter(watched, event)
+
+    def _do(self) -> None:
+        item = self.list.currentItem()
+        if item is None:
+            return
+        entry = item.data(Qt.ItemDataRole.UserRole)
+        self.close()
+        if isinstance(entry.target, Chat):
+            self._frame.book.select(entry.target)
+            self._frame.composer.setFocus()
+        else:
+            entry.target.trigger()

@@ -1,0 +1,67 @@
+"""Every command with its keys, as "?" shows them: made from the menus, so that none is forgotten."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QDialog,
+    QDialogButtonBox,
+    QHeaderView,
+    QTreeWidget,
+    QTreeWidgetItem,
+    QVBoxLayout,
+)
+
+from app.command_palette import commands_of, keys_of, plain
+from app.window_frame import WindowFrame
+
+BESIDES = (
+    ("Send the prompt", "Return"),
+    ("New line in the prompt", "Shift+Return"),
+    ("Draft tree: step before, step after", "Left, Right"),
+    ("Draft tree: first and last step", "Home, End"),
+    ("Draft tree: hold and follow", "Space"),
+    ("List of chats: delete", "Del"),
+)
+"""Keys of single widgets, which no menu shows."""
+
+
+class ShortcutList(QDialog):
+    """A table of commands and keys, in the order of the menus."""
+
+    def __init__(self, frame: WindowFrame) -> None:
+        super().__init__(frame)
+        self.setWindowTitle("Keyboard shortcuts")
+        column = QVBoxLayout(self)
+        self.table = QTreeWidget()
+        self.table.setAccessibleName("Keyboard shortcuts")
+        self.table.setColumnCount(2)
+        self.table.setHeaderLabels(["Command", "Keys"])
+        self.table.setRootIsDecorated(False)
+        self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        for title, actions in commands_of(frame):
+            rows = [(plain(action.text()), keys_of(action)) for action in actions]
+            self._add(title, [row for row in rows if row[1]])
+        self._add("In the parts of the window", list(BESIDES))
+        self.table.expandAll()
+        header = self.table.header()
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        header.setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
+        header.setStretchLastSection(False)
+        column.addWidget(self.table)
+        box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        box.rejected.connect(self.reject)
+        column.addWidget(box)
+        self.resize(min(560, frame.width() - 40), min(640, frame.height() - 40))
+
+    def _add(self, title: str, rows: list[tuple[str, str]]) -> None:
+        group = QTreeWidgetItem([title])
+        font = group.font(0)
+        font.setBold(True)
+        group.setFont(0, font)
+        group.setFlags(Qt.ItemFlag.ItemIsEnabled)
+        self.table.addTopLevelItem(group)
+        group.setFirstColumnSpanned(True)
+        for row in rows:
+            group.addChild(QTreeWidgetItem(list(row)))

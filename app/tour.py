@@ -1,0 +1,159 @@
+"""The first-run tour: points out a few parts of the window, one after the other.
+
+It lies over the window but lets nothing wait: the model loads meanwhile, and Escape
+or "Skip" ends it at any time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, Signal
+from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPainterPath, QPaintEvent, QPen
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from app import theme
+
+CARD_WIDTH = 340
+GAP = 14
+SHADE = QColor(0, 0, 0, 120)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A part of the window and what is to be said about it."""
+
+    target: QWidget
+    title: str
+    text: str
+
+
+class Tour(QWidget):
+    """Covers its parent; one card at a time beside the part it speaks of."""
+
+    ended = Signal()
+
+    def __init__(self, parent: QWidget, stops: tuple[Stop, ...]) -> None:
+        super().__init__(parent)
+        self._stops = stops
+        self._at = 0
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("Tour of the window")
+        self.card = QFrame(self)
+        self.card.setObjectName("tourCard")
+        self.card.setAutoFillBackground(True)
+        column = QVBoxLayout(self.card)
+        column.setContentsMargins(18, 14, 18, 14)
+        column.setSpacing(8)
+        self.title = QLabel()
+        self.title.setProperty("textRole", "heading")
+        self.text = QLabel()
+        self.text.setWordWrap(True)
+        self.place = QLabel()
+        self.place.setProperty("textRole", "small")
+        self.skip = QPushButton("Skip")
+        self.skip.clicked.connect(self.end)
+        self.next = QPushButton("Next")
+        self.next.setDefault(True)
+        self.next.clicked.connect(self.go_on)
+        row = QHBoxLayout()
+        row.addWidget(self.place)
+        row.addStretch(1)
+        row.addWidget(self.skip)
+        row.addWidget(self.next)
+        for part in (self.title, self.text):
+            column.addWidget(part)
+        column.addLayout(row)
+        self.hide()
+
+    def start(self) -> None:
+        parent = self.parentWidget()
+        assert parent is not None
+        parent.installEventFilter(self)
+        self.setGeometry(parent.rect())
+        self.show()
+        self.raise_()
+        self._show_stop()
+
+    def go_on(self) -> None:
+        self._at += 1
+        if self._at >= len(self._stops):
+            self.end()
+        else:
+            self._show_stop()
+
+    def end(self) -> None:
+        parent = self.parentWidget()
+        if parent is not None:
+            parent.removeEventFilter(self)
+        self.hide()
+        self.deleteLater()
+        self.ended.emit()
+
+    def _show_stop(self) -> None:
+        stop = self._stops[self._at]
+        last = self._at == len(self._stops) - 1
+        self.title.setText(stop.title)
+        self.text.setText(stop.text)
+        self.place.setText(f"{self._at + 1} of {len(self._stops)}")
+        self.next.setText("Done" if last else "Next")
+        self.skip.setVisible(not last)
+        self.card.setAccessibleName(f"{stop.title}. {stop.text}")
+        self._place()
+        self.next.setFocus()
+        self.update()
+
+    def _hole(self) -> QRect:
+        target = self._stops[self._at].target
+        if not target.isVisible():
+            return QRect()
+        corner = target.mapTo(self.parentWidget(), QPoint(0, 0))
+        return QRect(corner, target.size()).intersected(self.rect())
+
+    def _place(self) -> None:
+        """The card goes where there is most room beside the part, within the window."""
+        width = min(CARD_WIDTH, self.width() - 2 * GAP)
+        self.card.setFixedWidth(width)
+        self.card.adjustSize()
+        size, hole = self.card.size(), self._hole()
+        if hole.isEmpty():
+            hole = QRect(self.rect().center(), self.rect().center())
+        right, left = self.width() - hole.right(), hole.left()
+        if right >= width + 2 * GAP:
+            spot = QPoint(hole.right() + GAP, hole.top() + GAP)
+        elif left >= width + 2 * GAP:
+            spot = QPoint(hole.left() - width - GAP, hole.top() + GAP)
+        elif hole.top() >= size.height() + 2 * GAP:
+            spot = QPoint(hole.center().x() - width // 2, hole.top() - size.height() - GAP)
+        else:
+            spot = QPoint(hole.center().x() - width // 2, hole.bottom() + GAP)
+        x = min(max(spot.x(), GAP), max(GAP, self.width() - width - GAP))
+        y = min(max(spot.y(), GAP), max(GAP, self.height() - size.height() - GAP))
+        self.card.move(x, y)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        shade = QPainterPath()
+        shade.addRect(self.rect())
+        hole = QPainterPath()
+        hole.addRoundedRect(self._hole().adjusted(1, 1, -1, -1), 8, 8)
+        painter.fillPath(shade.subtracted(hole), SHADE)
+        painter.setPen(QPen(theme.tokens(self).accent, 2))
+        painter.drawPath(hole)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            self.end()
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Right):
+            self.go_on()
+        else:
+            event.accept()  # nothing under the tour acts meanwhile
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Resize and watched is self.parentWidget():
+            parent = self.parentWidget()
+            assert parent is not None
+            self.setGeometry(parent.rect())
+            self._place()
+        return super().eventFilter(watched, event)

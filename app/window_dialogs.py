@@ -1,0 +1,122 @@
+"""The dialogs of the window, and what leads to them."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QDialog, QMessageBox
+
+from app import icons
+from app.chat.conversation import Chat
+from app.chat.instructions import InstructionsDialog
+from app.command_palette import CommandPalette
+from app.compare.dialog import CompareDialog
+from app.diagnostics import about_text, diagnostics
+from app.licence_dialog import LicenceDialog
+from app.settings.dialog import SettingsDialog
+from app.shortcut_list import ShortcutList
+from app.tour import Tour
+from app.window_frame import WindowFrame
+from engine.protocol import Loaded, Message, Role
+
+
+class WindowDialogs(QObject):
+    """Opens them over the window, without ever blocking it."""
+
+    def __init__(self, frame: WindowFrame) -> None:
+        super().__init__(frame)
+        self._frame = frame
+        self.compare: CompareDialog | None = None
+        self.licence: LicenceDialog | None = None
+        self.settings: SettingsDialog | None = None
+        self.palette: CommandPalette | None = None
+        self.tour: Tour | None = None
+        frame.client.loaded.connect(self._on_loaded)
+        frame.chat_list.instructions_requested.connect(self.open_instructions)
+
+    def _open(self, dialog: QDialog) -> None:
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
+
+    # ------------------------------------------------------------------ compare
+
+    def comparison(self) -> tuple[Message, ...]:
+        """The conversation up to what is typed, or else up to the last prompt."""
+        chat = self._frame.book.current
+        if typed := self._frame.composer.text.strip():
+            return (*chat.request(), Message(Role.USER, typed))
+        messages = chat.request()
+        while messages and messages[-1].role is not Role.USER:
+            messages = messages[:-1]
+        return messages
+
+    def open_compare(self) -> None:
+        """Run the typed text, or the last prompt, with and without EAGLE."""
+        frame, messages = self._frame, self.comparison()
+        if not messages:
+            return
+        if self.compare is None:
+            self.compare = CompareDialog(frame.client, frame)
+        self.compare.show()
+        self.compare.raise_()
+        self.compare.start(messages, frame.book.current.settings(frame.store.current.generation()))
+
+    # ------------------------------------------------------------------ settings and help
+
+    def open_settings(self) -> None:
+        self.settings = SettingsDialog(self._frame.store, self._frame)
+        self._open(self.settings)
+
+    def open_instructions(self, chat: Chat) -> None:
+        frame = self._frame
+        self._open(InstructionsDialog(chat, frame.store.current.generation(), frame.chats, frame))
+
+    def open_palette(self) -> None:
+        self.palette = CommandPalette(self._frame)
+        self._open(self.palette)
+
+    def open_shortcuts(self) -> None:
+        self._open(ShortcutList(self._frame))
+
+    def start_tour(self) -> None:
+        """Point out the parts of the window, once by itself and then on demand."""
+        if self.tour is None:
+            frame = self._frame
+            self.tour = Tour(frame, frame.tour_stops())
+            self.tour.ended.connect(self._on_tour_ended)
+            self.tour.start()
+
+    def _on_tour_ended(self) -> None:
+        self.tour = None
+        self._frame.store.update(tour_seen=True)
+
+    # ------------------------------------------------------------------ licence, diagnostics, about
+
+    def _on_loaded(self, event: Loaded) -> None:
+        model = event.model
+        if model.licence_text and model.licence_name not in self._frame.store.current.licences_seen:
+            self.open_licence()
+
+    def open_licence(self) -> None:
+        model = self._frame.client.model
+        if model is None or not model.licence_text:
+            return
+        self.licence = LicenceDialog(model, self._frame)
+        self.licence.accepted.connect(lambda: self._licence_read(model.licence_name))
+        self._open(self.licence)
+
+    def _licence_read(self, name: str) -> None:
+        seen = self._frame.store.current.licences_seen
+        if name not in seen:
+            self._frame.store.update(licences_seen=(*seen, name))
+
+    def copy_diagnostics(self) -> None:
+        frame = self._frame
+        QGuiApplication.clipboard().setText(diagnostics(frame.client, frame.store, frame.folder))
+        frame.status.setText("Diagnostics copied")
+
+    def open_about(self) -> None:
+        box = QMessageBox(QMessageBox.Icon.NoIcon, "About Eyrie", about_text(), parent=self._frame)
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setIconPixmap(icons.application_icon().pixmap(64, 64))
+        self._open(box)
