@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from engine.drafting.drafter import TreeLimits
 from engine.drafting.method import Equipment, Methods
-from engine.drafting.registry import methods_for
-from engine.errors import EngineError, HeadError, ModelError, ResourceError
+from engine.drafting.registry import METHODS, methods_for
+from engine.errors import EngineError, HeadError, ResourceError
 from engine.generation import Session
 from engine.heads.checkpoint import read_eagle3
 from engine.heads.eagle3_inference import Eagle3Inference
 from engine.heads.pairing import check_fits
 from engine.heads.projections import dense_linear, int8_linear
 from engine.models.building import ConversionCancelled
+from engine.models.checkpoint import EMBEDDING, Tensors
 from engine.models.config import DecoderConfig
 from engine.models.decoder import Decoder
 from engine.models.demo import demo_folder, demo_licence
+from engine.models.files import open_model
 from engine.models.linear import FULL_WEIGHT_LEVELS, body_weight_levels
-from engine.models.loading import TensorSource
-from engine.models.quantise import FORMAT, int8_weights, quantise
-from engine.models.weights import EMBEDDING, Tensors, float_weights
-from engine.paths import cache_folder
+from engine.placement import choose
 from engine.prompting import ChatFormat
 from engine.protocol import Load, Message, ModelInfo
+from engine.target import load_target
 from engine.tokenizing import Tokenizer
 
 Progress = Callable[[str, float | None], None]
@@ -92,43 +90,50 @@ def load_model(
     :class:`LoadCancelled` when ``cancelled`` turned true.
     """
     is_demo = command.model == DEMO
-    try:
-        folder = demo_folder(progress, cancelled) if is_demo else Path(command.model).expanduser()
-    except ConversionCancelled:
-        raise LoadCancelled from None
-    if not folder.is_dir():
-        raise ModelError(f"There is no model folder {folder}.", "Choose a folder that holds a model.")
 
     def report(message: str, fraction: float | None = None) -> None:
         if cancelled():
             raise LoadCancelled
         progress(message, fraction)
 
+    try:
+        path = demo_folder(progress, cancelled) if is_demo else Path(command.model).expanduser()
+        files = open_model(path, progress, cancelled)
+    except ConversionCancelled:
+        raise LoadCancelled from None
+    placement = choose(replace(command, device="cpu", weight_format="float32") if exact_float else command)
     report("Reading the tokenizer")
-    config = DecoderConfig.from_folder(folder)
-    tokenizer = Tokenizer.load(folder)
-    chat = ChatFormat.load(DEMO if is_demo else folder)
-    source = TensorSource(folder)
-    if exact_float:
-        weights = float_weights(config, source)
-    else:
-        tensors = _int8_tensors(folder, config, source, tokenizer, report)
-        report("Packing the weights")
-        weights = int8_weights(config, tensors, source.get(EMBEDDING))
-    decoder = Decoder(config, weights)
-    report("Loading the EAGLE head")
-    head, head_name, problem = _load_head(command, is_demo, config, source, exact_float)
-    context = min(CONTEXT, config.max_positions)
-    methods = methods_for(Equipment(decoder, context, head, head_problem=problem or ""))
+    tokenizer = Tokenizer.load(files.folder)
+    chat = ChatFormat.load(DEMO if is_demo else files.folder)
+    limit = command.context or CONTEXT
+    text = CALIBRATION.read_bytes()
+    target = load_target(
+        files,
+        placement,
+        limit,
+        lambda: torch.tensor(tokenizer.encode(text.decode("utf-8"), add_bos=True)),
+        text,
+        report,
+    )
+    head: Eagle3Inference | None = None
+    head_name: str | None = None
+    problem: str | None = target.problem
+    # A target that runs through transformers has the decoder's face as far as plain decoding uses it.
+    decoder = cast(Decoder, target.decoder)
+    if target.config is not None and target.tensors is not None:
+        report("Loading the EAGLE head")
+        head, head_name, problem = _load_head(command, is_demo, target.config, target.tensors, exact_float)
+    context = min(limit, decoder.config.max_positions)
+    methods = _methods(Equipment(decoder, context, head, head_problem=problem or ""), target.problem)
     licence = demo_licence() if is_demo else ("", "")
     info = ModelInfo(
-        name=DEMO_NAME if is_demo else folder.name,
-        path=str(folder),
-        architecture=config.model_type,
-        weight_format="float32" if exact_float else "row-wise int8",
-        device=device_name(),
+        name=DEMO_NAME if is_demo else files.name,
+        path=str(files.path),
+        architecture=decoder.config.model_type,
+        weight_format=target.weight_format,
+        device=device_name(placement.device),
         context_length=context,
-        vocabulary=config.vocab_size,
+        vocabulary=decoder.config.vocab_size,
         memory_bytes=decoder.memory_bytes() + (head.memory_bytes() if head else 0),
         head_name=head_name,
         head_problem=problem,
@@ -137,11 +142,30 @@ def load_model(
         licence_text=licence[1],
         methods=methods.infos,
         method=methods.default,
+        notice=chat.notice,
+        thinking_tags=chat.thinking_tags,
+        thinking_optional=chat.thinking_optional,
     )
     return LoadedModel(info, decoder, head, tokenizer, chat, cpu_limits(), methods)
 
 
-def device_name() -> str:
+def _methods(equipment: Equipment, problem: str) -> Methods:
+    """What can be used; only plain decoding where ``problem`` says why there are no trees."""
+    if not problem:
+        return methods_for(equipment)
+    known = [
+        method if method.make is None else replace(method, missing=lambda _equipment: problem)
+        for method in METHODS
+    ]
+    return Methods(equipment, tuple(known))
+
+
+def device_name(device: torch.device | None = None) -> str:
+    """For people; without ``device``, of the one that is taken when none is named."""
+    if device is None:
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
     return f"CPU ({threads} thread{'s' if threads != 1 else ''})"
 
@@ -164,61 +188,13 @@ def _load_head(
         return None, None, f"{error.message} {error.next_step}".strip()
 
 
-def _int8_tensors(
-    folder: Path,
-    config: DecoderConfig,
-    source: Tensors,
-    tokenizer: Tokenizer,
-    report: Callable[[str, float | None], None],
-) -> dict[str, torch.Tensor]:
-    """Row-wise int8 tensors, made once per model and kept in the cache folder."""
-    path = cache_folder() / "int8" / f"{_fingerprint(folder)}.safetensors"
-    if path.exists():
-        report("Reading the weights", None)
-        try:
-            with safe_open(path, "pt") as file:
-                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError):
-            path.unlink(missing_ok=True)  # half-written or damaged: it is made again below
-    report("Quantising the weights (once)", 0.0)
-    text = CALIBRATION.read_text(encoding="utf-8")
-    calibration = torch.tensor(tokenizer.encode(text, add_bos=True)[: config.max_positions])
-    with torch.inference_mode():
-        tensors = quantise(
-            config,
-            float_weights(config, source),
-            calibration,
-            progress=lambda fraction: report("Quantising the weights (once)", fraction),
-        )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".part")
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, partial)
-        partial.replace(path)
-    except (OSError, SafetensorError) as error:
-        raise ResourceError(
-            f"The quantised weights cannot be written to {path.parent}: {error}.",
-            "Free about 300 MB on that disk, or choose another folder with EYRIE_DATA_DIR.",
-        ) from error
-    return tensors
-
-
-def _fingerprint(folder: Path) -> str:
-    """Names the weights by their files' sizes and times, the format and the calibration text."""
-    digest = hashlib.sha256(f"{FORMAT}|{body_weight_levels()}".encode())
-    digest.update(CALIBRATION.read_bytes())
-    for path in sorted(folder.glob("*.safetensors")):
-        status = path.stat()
-        digest.update(f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}".encode())
-    return digest.hexdigest()[:24]
-
-
 def explain(error: BaseException) -> EngineError:
     """Any failure as an :class:`EngineError`, for a person."""
     if isinstance(error, EngineError):
         return error
     if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
-        return ResourceError("The memory is full.", "Close other programs or choose a smaller model.")
+        where = "GPU's memory" if isinstance(error, torch.OutOfMemoryError) else "memory"
+        return ResourceError(f"The {where} is full.", "Close other programs or choose a smaller model.")
     return EngineError(
         f"The engine failed: {type(error).__name__}: {error}.", "Try again; if it stays, report it."
     )

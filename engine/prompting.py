@@ -55,6 +55,12 @@ class ChatFormat:
     """
     tokens: Mapping[str, str] = field(default_factory=dict)
     """Special tokens by the names templates use: ``bos_token``, ``eos_token`` and so on."""
+    notice: str = ""
+    """What the user should know about it, e.g. that the model brings none of its own."""
+    thinking_tags: tuple[str, str] | None = None
+    """What the model's thoughts stand between, where it thinks before it answers."""
+    thinking_optional: bool = False
+    """Whether the template can switch that off."""
 
     @classmethod
     def load(cls, model: str | Path) -> ChatFormat:

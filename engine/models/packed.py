@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import ModelError
+from engine.models.config import UnsupportedModel
 from engine.models.matrices import BlockMatrix, FloatMatrix, GroupMatrix, StoredMatrix
 
 Get = Callable[[str], Tensor]
@@ -141,21 +142,16 @@ def read_bitsandbytes(
 def check_settings(settings: Mapping[str, Any]) -> str:
     """The method's name, for people, of a ``quantization_config``.
 
-    :raises ModelError: a method or number of bits that cannot be read.
+    :raises UnsupportedModel: a method or number of bits that is not read here.
     """
     method = str(settings.get("quant_method", "")).lower()
-    if method == "bitsandbytes":
-        if settings.get("load_in_8bit"):
-            raise ModelError("The model is quantised by bitsandbytes in 8 bits.", OTHER_FORMAT)
+    if method == "bitsandbytes" and not settings.get("load_in_8bit"):
         return "bitsandbytes 4-bit"
-    if method in ("gptq", "awq"):
-        if int(settings.get("bits", 4)) != 4:
-            raise ModelError(
-                f"The model is quantised by {method.upper()} in {settings['bits']} bits; 4 are known.",
-                OTHER_FORMAT,
-            )
+    if method in ("gptq", "awq") and int(settings.get("bits", 4)) == 4:
         return f"{method.upper()} 4-bit"
-    raise ModelError(f"The model is quantised by “{method or 'an unknown method'}”.", OTHER_FORMAT)
+    bits = 8 if method == "bitsandbytes" else settings.get("bits", "")
+    what = f"{method.upper() if method else 'an unknown method'}{f' in {bits} bits' if bits else ''}"
+    raise UnsupportedModel(f"Weights quantised by {what} are not read here.", OTHER_FORMAT)
 
 
 def _sized(tensor: Tensor, name: str, shape: tuple[int, ...]) -> Tensor:

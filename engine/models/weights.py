@@ -49,8 +49,8 @@ def build_weights(
         layers.append(layer_weights(config, checkpoint, form, index))
         progress((index + 1) / (config.num_layers + 1))
     final_norm = checkpoint.vector("model.norm.weight", config.hidden_size) + config.norm_offset
-    embedding, head = tables(config, checkpoint)
     on_gpu = form.device.type != "cpu"
+    embedding, head = tables(config, checkpoint, mapped=on_gpu and not config.tied_head)
     if head is None:
         embedding = embedding.to(form.device, form.dtype)
         output = DenseHead(embedding)
@@ -70,14 +70,15 @@ def build_weights(
     )
 
 
-def tables(config: DecoderConfig, checkpoint: Checkpoint) -> tuple[Tensor, Tensor | None]:
+def tables(
+    config: DecoderConfig, checkpoint: Checkpoint, *, mapped: bool
+) -> tuple[Tensor, Tensor | None]:
     """The embedding and the output head, None where they are one: [vocab, hidden] each.
 
     A head that is stored counts even where the configuration calls it tied, unless it is
-    the same.
+    the same. ``mapped`` leaves the embedding in its file, where it can be.
     """
     shape = config.vocab_size, config.hidden_size
-    mapped = not config.tied_head
     embedding = checkpoint.tensor(EMBEDDING, *shape, mapped=mapped)
     if not checkpoint.has(HEAD) and config.tied_head:
         return embedding, None

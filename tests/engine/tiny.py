@@ -82,10 +82,14 @@ def int8_decoder(folder: Path) -> Decoder:
 
 def save_with_tokenizer(folder: Path) -> Path:
     """A whole model folder: 256 bytes and a few special tokens as vocabulary, and a chat template."""
+    return write_tokenizer(save(reference(vocabulary=BYTES), folder))
+
+
+def write_tokenizer(folder: Path) -> Path:
+    """The tokenizer of :func:`save_with_tokenizer` beside any model of at least :data:`BYTES` tokens."""
     from tokenizers import AddedToken, decoders, models, pre_tokenizers
     from tokenizers import Tokenizer as Backend
 
-    save(reference(vocabulary=BYTES), folder)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {name: index for index, name in enumerate(["<pad>", "<eos>", "<bos>", "<unk>", *alphabet])}
     backend = Backend(models.BPE(vocab=vocabulary, merges=[]))

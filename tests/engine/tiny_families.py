@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-VOCABULARY = 96
+VOCABULARY = 264
 POSITIONS = 512
 WINDOW = 12
 LENGTH = 80

@@ -1,0 +1,72 @@
+"""What a user may point at as a model: a folder in the Hugging Face layout, or one GGUF file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelError
+from engine.models.building import Cancelled, Progress
+from engine.models.checkpoint import NamedTensors
+from engine.models.config import read_config
+from engine.models.loading import INDEX, SINGLE, TensorSource
+from engine.models.pickled import PickledSource, has_pickled
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """A model whose files are there; no weight is read yet."""
+
+    name: str
+    path: Path
+    """What the user pointed at."""
+    folder: Path
+    """Holds config.json, the tokenizer and the chat template."""
+    raw: dict[str, Any]
+    """config.json"""
+    weights: tuple[Path, ...]
+    """The files the weights lie in."""
+
+    def tensors(self) -> NamedTensors:
+        """:raises ModelError: a file is missing, truncated or damaged."""
+        if self.path.is_file():
+            from engine.models.gguf_tensors import GGUFTensors
+
+            return GGUFTensors(self.path)
+        if not (self.folder / SINGLE).is_file() and not (self.folder / INDEX).is_file():
+            if has_pickled(self.folder):
+                return PickledSource(self.folder)
+        return TensorSource(self.folder)
+
+    @property
+    def quantization(self) -> dict[str, Any] | None:
+        """``quantization_config`` of a checkpoint that is quantised already."""
+        found = self.raw.get("quantization_config")
+        if found is None:
+            found = (self.raw.get("text_config") or {}).get("quantization_config")
+        return found if isinstance(found, dict) else None
+
+
+def open_model(path: Path, progress: Progress, cancelled: Cancelled) -> ModelFiles:
+    """Find out what ``path`` is.
+
+    :raises ModelError: nothing is there, or it lacks what a model needs.
+    """
+    if path.suffix.lower() == ".gguf" and path.is_file():
+        from engine.models.gguf_tensors import prepared_folder
+
+        folder = prepared_folder(path, progress, cancelled)
+        return ModelFiles(path.stem, path, folder, read_config(folder), (path,))
+    if not path.is_dir():
+        raise ModelError(f"There is no model folder {path}.", "Choose a folder that holds a model.")
+    if not (path / "config.json").is_file():
+        inside = sorted(path.glob("*.gguf"))
+        if len(inside) == 1:
+            return open_model(inside[0], progress, cancelled)
+        if inside:
+            raise ModelError(
+                f"{path} holds {len(inside)} GGUF files.", f"Choose one of them, for example {inside[0].name}."
+            )
+    weights = sorted(path.glob("*.safetensors")) or sorted(path.glob("*.bin"))
+    return ModelFiles(path.name, path, path, read_config(path), tuple(weights))
