@@ -18,7 +18,7 @@ from typing import Any
 
 from engine.errors import EngineError
 from engine.hub.manifest import Manifest, shards_of
-from engine.hub.part import JOURNAL, PART, disk_errors, replace_text
+from engine.hub.part import PART, disk_errors, remove_journal, replace_text
 
 _LONGEST_HEADER = 100 << 20
 
@@ -90,8 +90,8 @@ def delete_unfinished(cache: Path, manifest: Manifest) -> None:
     used = {path.resolve() for path in (top / "snapshots").rglob("*") if path.is_symlink()}
     for spec in manifest.files:
         blob = top / "blobs" / spec.etag
-        for path in (blob.with_name(blob.name + PART), blob.with_name(blob.name + JOURNAL)):
-            path.unlink(missing_ok=True)
+        blob.with_name(blob.name + PART).unlink(missing_ok=True)
+        remove_journal(blob)
         if blob.exists() and blob.resolve() not in used:
             blob.unlink()
     with contextlib.suppress(OSError):

@@ -192,11 +192,14 @@ class Part:
         """Give the file its final name: only for one whose checksum is right. :raises DiskFull:"""
         with disk_errors(self.final.parent):
             os.replace(self.path, self.final)
-            self.journal.unlink(missing_ok=True)
+            remove_journal(self.final)
 
-    def delete(self) -> None:
-        for path in (self.path, self.journal):
-            path.unlink(missing_ok=True)
+
+def remove_journal(final: Path) -> None:
+    """The journal of a file that is whole or given up, and what a kill left of writing it."""
+    journal = final.name + JOURNAL
+    for path in (final.with_name(journal), *final.parent.glob(f"{journal}.*.new")):
+        path.unlink(missing_ok=True)
 
 
 def replace_text(path: Path, text: str) -> None:

@@ -13,22 +13,15 @@ import importlib
 import os
 import re
 import threading
-from enum import StrEnum
 from typing import Any
+
+from engine.hub_protocol import TokenSource
 
 SERVICE = "eyrie"
 USER = "hub-token"
 _SECRETS = re.compile(r"\bhf_[A-Za-z0-9_-]{4,}|(?<=Bearer )[^\s'\",;]+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
 _SIGNED = re.compile(r"(https?://[^\s'\"<>?]+)\?[^\s'\"<>]+")
 """Signed addresses of the store open a file to anybody: what follows the question mark goes."""
-
-
-class TokenSource(StrEnum):
-    NONE = "none"
-    SESSION = "session"
-    KEYRING = "keyring"
-    ENVIRONMENT = "environment"
-    STORED = "stored"
 
 
 class Tokens:

@@ -1,0 +1,59 @@
+"""What memory this machine has and what of it is free, without opening the GPU.
+
+Asking torch would start a CUDA context, which itself takes some hundred megabytes of
+the memory in question; the driver's own tool tells without one.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import psutil  # type: ignore[import-untyped]
+
+from engine.hub_protocol import Machine
+
+MIB = 1 << 20
+
+
+def machine() -> Machine:
+    """The first NVIDIA GPU, else main memory."""
+    return gpu() or main_memory()
+
+
+def main_memory() -> Machine:
+    memory = psutil.virtual_memory()
+    return Machine("main memory", False, int(memory.total), int(memory.available))
+
+
+def gpu() -> Machine | None:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+        free, total = torch.cuda.mem_get_info()
+        return Machine(str(torch.cuda.get_device_name()), True, int(total), int(free))
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return None
+    try:
+        done = subprocess.run(
+            [tool, "--query-gpu=name,memory.total,memory.free", "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return parse_tool(done.stdout)
+
+
+def parse_tool(text: str) -> Machine | None:
+    """The first line of ``name, total, free`` in MiB; None where it is anything else."""
+    fields = [field.strip() for field in text.strip().splitlines()[:1][0].split(",")] if text.strip() else []
+    try:
+        name, total, free = fields
+        return Machine(name, True, int(total) * MIB, int(free) * MIB)
+    except ValueError:
+        return None
