@@ -158,7 +158,14 @@ class Session:
             self.drafter = self._drafters[method.info.id]
         sampler = Sampler(settings, len(prompt))
         reply = _Reply(
-            settings, sampler, switches, emit, frozenset(end_tokens), method.info.id, options, self._limits(options)
+            settings,
+            sampler,
+            switches,
+            emit,
+            frozenset(end_tokens),
+            method.info.id,
+            options,
+            self._limits(options),
         )
 
         began = perf_counter()

@@ -44,7 +44,7 @@ class HistoryProcessors:
 
     def apply(self, logits: Tensor, tokens: Sequence[int], path: Sequence[int]) -> Tensor:
         """Processed logits [vocab] of the node reached by ``path`` after the known ``tokens``."""
-        self._learn(tokens)
+        self._learn(list(tokens))
         out = logits.float().clone()
         if self._bias:
             out[list(self._bias)] += torch.tensor(list(self._bias.values()))
@@ -64,10 +64,10 @@ class HistoryProcessors:
                 out[banned] = -torch.inf
         return out
 
-    def _learn(self, tokens: Sequence[int]) -> None:
+    def _learn(self, tokens: list[int]) -> None:
         """Count what is new in ``tokens``; start over when they are not a continuation."""
         size, known = self._ngram, self._known
-        if len(tokens) < len(known):
+        if known != tokens[: len(known)]:
             self._seen, self._reply, self._following = {}, Counter(), {}
             known.clear()
         for position in range(len(known), len(tokens)):

@@ -52,7 +52,7 @@ class TargetRows:
     def _row(self, node: int) -> Tensor:
         if self._logits is None:
             raise ValueError("only the most likely tokens of this pass were kept")
-        return self._logits[node]
+        return self._logits[node].float().cpu()  # small operations one by one: no work for a GPU
 
     def _path(self, node: int) -> list[int]:
         return [self._tree.tokens[step] for step in self._tree.path(node)[1:]]

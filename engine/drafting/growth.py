@@ -13,24 +13,25 @@ nodes; a static tree names them beforehand). A level goes like this::
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from engine.drafting.nodes import Nodes
 from engine.heads.inference import EagleInference
 from engine.models.cache import KVCache
-from engine.tree import DraftTree
 
 
-class Growth:
-    """Nodes in order of creation, root first, so that a parent always precedes its child."""
+class Growth(Nodes):
+    """The nodes, and the beam: those of them on whose outputs the next level grows."""
 
     def __init__(
         self, head: EagleInference, cache: KVCache, tokens: Sequence[int], root_output: Tensor
     ) -> None:
         """``tokens`` are all known tokens, the root last; ``root_output`` [1, hidden] is the head's
         output at the pair that ends in the root. The cache's stable slots are left as they are."""
+        super().__init__(tokens[-1])
         self._head = head
         self._cache = cache
         self._root_pair = len(tokens) - 2
@@ -38,36 +39,29 @@ class Growth:
         self._outputs = root_output
         self.beam: list[int] = [0]
         """Nodes that the head has run on last; their children are known to it."""
-        self.tokens: list[int] = [tokens[-1]]
-        self.parents: list[int] = [-1]
-        self.depths: list[int] = [0]
-        self.logs: list[float] = [0.0]
-        """Log-probability of each node given its parent."""
-        self.scores: list[float] = [0.0]
-        """Log-probability of each node's whole path."""
 
     def branch(self, count: int, floor: float = -math.inf) -> list[int]:
         """Add the ``count`` likeliest children of every beam node, best first; returns them.
 
         Children whose path falls to ``floor`` or below are left out.
         """
-        best_ids, best_logs = self._head.best(self._outputs, count)
+        best_ids, best_logs = self.top(count)
         fresh: list[int] = []
         for row, node in enumerate(self.beam):
             for token, log in zip(best_ids[row], best_logs[row], strict=True):
                 score = self.scores[node] + log
                 if score <= floor or score == -math.inf:
                     break
-                fresh.append(self._add(node, token, log, score))
+                fresh.append(self.add(node, token, log))
         return fresh
 
-    def _add(self, parent: int, token: int, log: float, score: float) -> int:
-        self.tokens.append(token)
-        self.parents.append(parent)
-        self.depths.append(self.depths[parent] + 1)
-        self.logs.append(log)
-        self.scores.append(score)
-        return len(self.tokens) - 1
+    def top(self, count: int) -> tuple[list[list[int]], list[list[float]]]:
+        """The ``count`` likeliest tokens after each beam node, best first, and their log-probabilities."""
+        return self._head.best(self._outputs, count)
+
+    def logits(self) -> Tensor:
+        """What the head thinks comes after each beam node. [beam, target vocab]"""
+        return self._head.logits(self._outputs).float().cpu()
 
     def advance(self, nodes: Sequence[int]) -> None:
         """Run the head on ``nodes``, children of the beam; a node sees its ancestors and itself."""
@@ -87,14 +81,3 @@ class Growth:
             states, tokens, positions, self._cache, drafted, torch.tensor(seen)
         )
         self.beam = list(nodes)
-
-    def tree(self, nodes: Iterable[int]) -> DraftTree:
-        """The tree of ``nodes``; the root is always in it, and every node's parent must be."""
-        chosen = sorted({0, *nodes})
-        place = {node: index for index, node in enumerate(chosen)}
-        return DraftTree(
-            tokens=tuple(self.tokens[node] for node in chosen),
-            parents=tuple(-1 if node == 0 else place[self.parents[node]] for node in chosen),
-            probabilities=tuple(math.exp(self.logs[node]) for node in chosen),
-            path_probabilities=tuple(math.exp(self.scores[node]) for node in chosen),
-        )

@@ -128,7 +128,11 @@ class Eagle1Inference:
     def best(self, hidden: Tensor, count: int) -> tuple[list[list[int]], list[list[float]]]:
         """The ``count`` likeliest next tokens of each row with their log-probabilities (softmax at
         temperature 1 over the whole vocabulary)."""
-        logits = self._target.logits(hidden) if self._output is None else self._output(hidden)
+        logits = self.logits(hidden)
         values, indices = logits.topk(min(count, logits.shape[1]))
         values = values - logits.logsumexp(-1, True)
         return indices.tolist(), values.tolist()
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Logits over the target's vocabulary. [rows, vocab]"""
+        return self._target.logits(hidden) if self._output is None else self._output(hidden)

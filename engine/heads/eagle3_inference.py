@@ -125,11 +125,21 @@ class Eagle3Inference:
     def best(self, hidden: Tensor, count: int) -> tuple[list[list[int]], list[list[float]]]:
         """The ``count`` likeliest next tokens of each row, as target ids, with their
         log-probabilities (softmax at temperature 1 over the draft vocabulary)."""
-        if self.config.norm_output:
-            logits = self._lm_head(hidden)
-        else:
-            logits = self._lm_head(hidden * self._final_norm, rms_factor(hidden, self.config.rms_norm_eps))
+        logits = self._draft_logits(hidden)
         values, indices = logits.topk(min(count, logits.shape[1]))
         values -= logits.logsumexp(-1, True)
         ids = self._draft_ids
         return [[ids[i] for i in row] for row in indices.tolist()], values.tolist()
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Logits over the target's vocabulary [rows, vocab]; -inf for what cannot be drafted."""
+        few = self._draft_logits(hidden)
+        spread = few.new_full((few.shape[0], self.config.vocab_size), -torch.inf)
+        spread[:, self._draft_ids] = few
+        return spread
+
+    def _draft_logits(self, hidden: Tensor) -> Tensor:
+        """[rows, draft vocab]"""
+        if self.config.norm_output:
+            return self._lm_head(hidden)
+        return self._lm_head(hidden * self._final_norm, rms_factor(hidden, self.config.rms_norm_eps))

@@ -6,17 +6,19 @@ import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
 
+from engine.drafting.nodes import Nodes
+from engine.drafting.static_growth import grow
+from engine.drafting.tree_shapes import parse_tree
 from engine.errors import PromptError
 from engine.protocol import GenerationSettings
-from engine.sampling import Purpose, Sampler
+from engine.sampling import Noise, Purpose, Sampler
 from engine.tree import DraftTree, ancestor_mask
-from engine.verification import verify
+from engine.verification import verify, verify_typical
 
 VOCABULARY = 5
 SAMPLES = 20_000
@@ -45,6 +47,41 @@ def _logits(path: tuple[int, ...]) -> torch.Tensor:
     for token in path:
         seed = (seed * 31 + token + 7) % 100_003
     return torch.randn(VOCABULARY, generator=torch.Generator().manual_seed(seed)) * 1.5
+
+
+class Remembering(Sampler):
+    """The sampler itself, but what it makes of a history is worked out once for all samples."""
+
+    def __init__(self, settings: GenerationSettings, reply_begins: int = 0) -> None:
+        super().__init__(settings, reply_begins)
+        self._processed: dict[tuple[int, ...], torch.Tensor] = {}
+        self._distributions: dict[int, tuple[torch.Tensor, torch.Tensor | None]] = {}
+        self._kept: list[torch.Tensor] = []
+
+    def processed(self, logits: torch.Tensor, tokens: Sequence[int], path: Sequence[int]) -> torch.Tensor:
+        history = (*tokens, *path)
+        if history not in self._processed:
+            self._processed[history] = super().processed(logits, tokens, path).clone()
+        return self._processed[history]
+
+    def distribution(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        key = id(logits)
+        if key not in self._distributions:
+            self._kept.append(logits)  # an id is good as long as its tensor lives
+            self._distributions[key] = super().distribution(logits)
+        return self._distributions[key]
+
+
+def samples(
+    settings: GenerationSettings, one: Callable[[Sampler], tuple[int, ...]], count: int = SAMPLES
+) -> Counter[tuple[int, ...]]:
+    """``count`` outcomes of ``one``, each with a seed of its own."""
+    sampler = Remembering(settings, reply_begins=1)
+    counts: Counter[tuple[int, ...]] = Counter()
+    for seed in range(count):
+        sampler.noise = Noise(seed)
+        counts[one(sampler)] += 1
+    return counts
 
 
 class Toy:
@@ -80,28 +117,47 @@ def by_tree(sampler: Sampler, length: int) -> tuple[int, ...]:
 
 
 def exact_distribution(settings: GenerationSettings, length: int) -> dict[tuple[int, ...], float]:
-    """Probabilities of every continuation by brute force, filters written out plainly."""
+    """Probabilities of every continuation by brute force, processors and filters written out plainly.
 
-    def processed(path: Sequence[int]) -> list[float]:
-        logits = [float(x) / settings.temperature for x in next_logits(path)]
-        order = sorted(range(VOCABULARY), key=lambda token: -logits[token])
+    The prompt is the root, token 0; the reply is what follows it.
+    """
+
+    def processed(history: Sequence[int]) -> list[float]:
+        logits = [float(x) for x in next_logits(history)]
+        for token, bias in settings.logit_bias:
+            logits[token] += bias
+        for token in set(history):
+            penalty = settings.repetition_penalty
+            logits[token] = logits[token] / penalty if logits[token] > 0 else logits[token] * penalty
+        for token in history[1:]:
+            logits[token] -= settings.frequency_penalty
+        for token in set(history[1:]):
+            logits[token] -= settings.presence_penalty
+        size = settings.no_repeat_ngram
+        grams = {tuple(history[i : i + size]) for i in range(len(history) - size + 1)} if size else set()
+        banned = {t for t in range(VOCABULARY) if (*history, t)[len(history) + 1 - size :] in grams}
+        scaled = [x / settings.temperature for x in logits]
+        order = sorted((t for t in range(VOCABULARY) if t not in banned), key=lambda token: -scaled[token])
         allowed = order[: settings.top_k] if settings.top_k else order
-        total = sum(math.exp(logits[token]) for token in allowed)
+        total = sum(math.exp(scaled[token]) for token in allowed)
         mass, kept = 0.0, []
         for token in allowed:
             if mass >= settings.top_p:
                 break
             kept.append(token)
-            mass += math.exp(logits[token]) / total
-        kept_total = sum(math.exp(logits[token]) for token in kept)
-        return [math.exp(logits[t]) / kept_total if t in kept else 0.0 for t in range(VOCABULARY)]
+            mass += math.exp(scaled[token]) / total
+        kept = [t for t in kept if math.exp(scaled[t] - scaled[kept[0]]) >= settings.min_p]
+        kept_total = sum(math.exp(scaled[token]) for token in kept)
+        return [math.exp(scaled[t]) / kept_total if t in kept else 0.0 for t in range(VOCABULARY)]
 
     found = {}
     for tokens in itertools.product(range(VOCABULARY), repeat=length):
         probability = 1.0
         for place, token in enumerate(tokens):
-            probability *= processed([0, *tokens[:place]])[token]
-        if probability > 0:
+            probability *= processed((0, *tokens[:place]))[token]
+            if not probability:
+                break
+        else:
             found[tokens] = probability
     return found
 
@@ -128,42 +184,110 @@ def chi_square_z(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...
     return ((statistic / freedom) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        GenerationSettings(temperature=1.0, seed=1),
-        GenerationSettings(temperature=0.6, seed=2),
-        GenerationSettings(temperature=1.3, top_k=3, seed=3),
-        GenerationSettings(temperature=1.0, top_p=0.8, seed=4),
-    ],
-    ids=["plain", "cold", "top-k", "top-p"],
-)
+PROCESSED = {
+    "plain": GenerationSettings(temperature=1.0),
+    "cold": GenerationSettings(temperature=0.6),
+    "top-k": GenerationSettings(temperature=1.3, top_k=3),
+    "top-p": GenerationSettings(temperature=1.0, top_p=0.8),
+    "min-p": GenerationSettings(temperature=1.2, min_p=0.25),
+    "repetition": GenerationSettings(temperature=1.0, repetition_penalty=1.7),
+    "presence": GenerationSettings(temperature=1.0, presence_penalty=0.9),
+    "frequency": GenerationSettings(temperature=1.0, frequency_penalty=0.6),
+    "n-gram": GenerationSettings(temperature=1.0, no_repeat_ngram=2),
+    "bias": GenerationSettings(temperature=1.0, logit_bias=((3, 1.5), (0, -2.0))),
+    "all": GenerationSettings(
+        temperature=1.1,
+        top_k=4,
+        top_p=0.95,
+        min_p=0.02,
+        repetition_penalty=1.2,
+        presence_penalty=0.3,
+        frequency_penalty=0.2,
+        no_repeat_ngram=3,
+        logit_bias=((2, 0.7),),
+    ),
+}
+
+
+@pytest.mark.parametrize("settings", PROCESSED.values(), ids=PROCESSED)
 def test_verified_tokens_follow_the_target_down_the_tree(settings: GenerationSettings) -> None:
-    counts = Counter(by_tree(Sampler(replace(settings, seed=seed)), 4) for seed in range(SAMPLES))
-    assert abs(chi_square_z(counts, exact_distribution(settings, 4))) < 4
+    """First to third new token, with every processor; a prefix's penalty for all nodes would show."""
+    counts = samples(settings, lambda sampler: by_tree(sampler, 3))
+    assert abs(chi_square_z(counts, exact_distribution(settings, 3))) < 4
 
 
-def test_the_chi_square_notices_a_biased_rule() -> None:
-    """Accepting a child whenever its probability is high is not lossless, and shows."""
-    settings = GenerationSettings(temperature=1.0)
+class ToyDrafter(Nodes):
+    """Grows on a distribution of its own, which is not the target's."""
 
-    def biased(seed: int, length: int) -> tuple[int, ...]:
-        sampler = Sampler(replace(settings, seed=seed))
-        tokens: list[int] = []
-        node = 0
-        while True:
-            probabilities = torch.softmax(next_logits([0, *tokens]), -1)
-            good = [c for t, c in TREE.children[node].items() if probabilities[t] > 0.03]
-            if not good:
-                break
-            node = good[0]
-            tokens.append(TREE.tokens[node])
-        while len(tokens) < length:
-            tokens.append(sampler.choose(next_logits([0, *tokens]), [0, *tokens]))
-        return tuple(tokens[:length])
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.beam = [0]
 
-    counts = Counter(biased(seed, 4) for seed in range(SAMPLES))
-    assert chi_square_z(counts, exact_distribution(settings, 4)) > 10
+    def logits(self) -> list[torch.Tensor]:  # the very tensors, which are remembered
+        paths = []
+        for node in self.beam:
+            path: list[int] = []
+            while node > 0:
+                path.append(self.tokens[node])
+                node = self.parents[node]
+            paths.append([1, 0, *path[::-1]])
+        return [next_logits(path) for path in paths]
+
+    def top(self, count: int) -> tuple[list[list[int]], list[list[float]]]:
+        values, ids = torch.log_softmax(torch.stack(self.logits()), -1).topk(count)
+        return ids.tolist(), values.tolist()
+
+    def advance(self, nodes: Sequence[int]) -> None:
+        self.beam = list(nodes)
+
+
+DRAWN = parse_tree("[[0], [1], [0, 0], [0, 1]]", {})
+
+
+def by_draws(sampler: Sampler, length: int) -> tuple[int, ...]:
+    """As :func:`by_tree`, over children drawn without replacement and verified by p/q."""
+    tree = grow(ToyDrafter(), DRAWN, sampler, 0)
+    outcome = verify(tree, Toy(tree, sampler))
+    tokens = [tree.tokens[node] for node in outcome.path] + [outcome.bonus]
+    while len(tokens) < length:
+        known = [0, *tokens]
+        tokens.append(sampler.choose(next_logits(known), known))
+    return tuple(tokens[:length])
+
+
+@pytest.mark.parametrize("name", ["plain", "all"])
+def test_drawn_guesses_follow_the_target_too(name: str) -> None:
+    counts = samples(PROCESSED[name], lambda sampler: by_draws(sampler, 3))
+    assert abs(chi_square_z(counts, exact_distribution(PROCESSED[name], 3))) < 4
+
+
+def test_typical_acceptance_does_not_follow_the_target() -> None:
+    """It is labelled so for a reason; and this shows that the test can fail."""
+    settings = PROCESSED["plain"]
+
+    def typical(sampler: Sampler) -> tuple[int, ...]:
+        outcome = verify_typical(TREE, Toy(TREE, sampler), threshold=0.09, delta=0.3)
+        tokens = [TREE.tokens[node] for node in outcome.path] + [outcome.bonus]
+        while len(tokens) < 3:
+            known = [0, *tokens]
+            tokens.append(sampler.choose(next_logits(known), known))
+        return tuple(tokens[:3])
+
+    assert chi_square_z(samples(settings, typical, 5000), exact_distribution(settings, 3)) > 10
+
+
+def test_drawing_everything_accepts_everything() -> None:
+    """Where the drafter is the target, p = q and no guess is ever refused."""
+
+    class Twin(ToyDrafter):
+        def logits(self) -> list[torch.Tensor]:
+            return [next_logits([0])]
+
+    sampler = Remembering(PROCESSED["plain"], reply_begins=1)
+    for seed in range(200):
+        sampler.noise = Noise(seed)
+        tree = grow(Twin(), parse_tree("[[0]]", {}), sampler, 0)
+        assert verify(tree, Toy(tree, sampler)).path == (1,)
 
 
 def test_greedy_takes_the_longest_matching_path() -> None:
@@ -219,7 +343,17 @@ def test_filters_of_a_large_vocabulary_match_a_full_sort() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"temperature": -0.1}, {"top_p": 0.0}, {"top_p": 1.1}, {"top_k": -1}, {"max_new_tokens": 0}]
+    "bad",
+    [
+        {"temperature": -0.1},
+        {"top_p": 0.0},
+        {"top_p": 1.1},
+        {"top_k": -1},
+        {"max_new_tokens": 0},
+        {"min_p": 1.1},
+        {"repetition_penalty": 0.0},
+        {"no_repeat_ngram": -1},
+    ],
 )
 def test_settings_out_of_range_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(PromptError):
