@@ -4,11 +4,12 @@
 2. The data folder is found or made (``--data-dir``, ``EYRIE_DATA_DIR``, the system's),
    or a throw-away one with ``--temp-data-dir``.
 3. The log is opened and the hooks for exceptions, Qt's messages and crashes are put in.
-4. The settings are read.
-5. ``QApplication`` is made: Fusion, our palette, exact scale factors, the desktop file's name.
-6. asyncio runs on Qt's event loop (qasync); PySide6 is imported first, so that qasync finds it.
-7. The window is shown, then the engine's process is started: the window never waits for it.
-8. Once the engine says it is ready, the model asked for is loaded.
+4. ``QApplication`` is made: Fusion, our palette, exact scale factors, the desktop file's name.
+5. The data folder is claimed; when a window has it already, that one is shown and this start ends.
+6. The settings are read, then the chats.
+7. asyncio runs on Qt's event loop (qasync); PySide6 is imported first, so that qasync finds it.
+8. The window is shown, then the engine's process is started: the window never waits for it.
+9. Once the engine says it is ready, the model asked for is loaded.
 
 Quitting runs backwards: the window goes from the screen and refuses the close
 event, a task waits until the engine has ended (it is forced after a moment), and
@@ -39,18 +40,26 @@ from app.diagnostics import version
 from app.folders import data_folder
 from app.main_window import MainWindow
 from app.settings.store import SettingsStore
+from app.single_instance import SingleInstance
 from app.theme import ThemeChoice
 from app.transport import ProcessTransport
 from engine.protocol import Failed, Load
 
 DESKTOP_ID = "io.github.eyrie.Eyrie"
 CRASHED = "Eyrie did not end properly last time."
+ANOTHER = (
+    "Another Eyrie uses this data folder and does not answer. End it, or choose another folder with --data-dir."
+)
+TOUR_MS = 600
+"""The window is on the screen before the tour begins."""
 
 
 class Exit(IntEnum):
     OK = 0
     ERROR = 2
     INIT = 4
+    IN_USE = 5
+    """Another Eyrie has the data folder and does not answer."""
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -125,10 +134,18 @@ def run(app: QApplication, folder: Path, crash_log: CrashLog, options: argparse.
     """From the settings to the end of the event loop."""
     import qasync
 
+    instance = SingleInstance(folder, app)
+    if instance.taken:
+        if instance.knock():
+            print("Eyrie runs already; its window is shown.")
+            return Exit.OK
+        print(ANOTHER, file=sys.stderr)
+        return Exit.IN_USE
     store = SettingsStore(folder)
     follow_settings(app, store)
     client = EngineClient(lambda: ProcessTransport(log_path=crash_log.engine_log))
     window = MainWindow(client, store, folder, load_command(options))
+    instance.asked_to_show.connect(window.come_forward)
 
     def report(message: str, detail: str) -> None:
         window.notices.show_failure(Failed(message, "You can go on; the log has the details.", detail=detail))
@@ -148,6 +165,8 @@ def run(app: QApplication, folder: Path, crash_log: CrashLog, options: argparse.
         window.gone.connect(on_gone)
         window.show()
         window.start()
+        if not store.current.tour_seen:
+            QTimer.singleShot(TOUR_MS, window, window.dialogs.start_tour)
         await ended
 
     loop = qasync.QEventLoop(app)
@@ -155,6 +174,7 @@ def run(app: QApplication, folder: Path, crash_log: CrashLog, options: argparse.
     with loop, _interrupts(window):
         loop.run_until_complete(live())
     client.wait_closed()
+    instance.release()
     return Exit.OK
 
 

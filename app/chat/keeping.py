@@ -52,11 +52,12 @@ class Keeper:
         self._mend()
         made = []
         for record in self.store.chats():
-            self._known.add(record.id)
             made.append(self.open(record))
         return made
 
     def open(self, record: ChatRecord) -> Chat:
+        """A stored chat, which reads its messages when they are asked for."""
+        self._known.add(record.id)
         chat = Chat(record.title, record.id, self._load, record.messages)
         chat.has_own_title = record.own_title
         chat.created, chat.updated = record.created, record.updated
@@ -182,9 +183,9 @@ def message_from(record: MessageRecord) -> ChatMessage:
         if "problem" in facts:
             message.problem = Failed(**facts["problem"])
         if "settings" in facts:
-            tree = TreeSettings(**facts["settings"].pop("tree", {}))
-            stop = tuple(facts["settings"].pop("stop", ()))
-            message.settings = GenerationSettings(**facts["settings"], tree=tree, stop=stop)
+            asked = {name: _tuples(value) for name, value in facts["settings"].items()}
+            asked["tree"] = TreeSettings(**asked.get("tree", {}))
+            message.settings = GenerationSettings(**asked)
         live = _live(facts["live"]) if "live" in facts else None
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         log.warning("facts of a message are not understood: %s", error)
@@ -214,6 +215,11 @@ def _stats(values: dict[str, Any]) -> ReplyStats:
             "times": StepTimes(**values["times"]),
         }
     )
+
+
+def _tuples(value: Any) -> Any:
+    """JSON has lists only; the protocol's plain data has tuples only."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _table(text: str) -> dict[str, Any]:

@@ -83,6 +83,7 @@ class SettingsDialog(QDialog):
         column.setSpacing(8)
         self._build_generation(column)
         self._build_tree(column)
+        self._build_memory(column)
         self._build_look(column)
         column.addStretch(1)
         scroll.setWidget(page)
@@ -187,6 +188,14 @@ class SettingsDialog(QDialog):
         self._row(form, "Theme", self.theme)
         self._row(form, "Font size", self.font_size)
 
+    def _build_memory(self, column: QVBoxLayout) -> None:
+        form = self._section(column, "Memory", "An unloaded model comes back with the next prompt.")
+        self.idle_unload = OptionalNumber("idle_unload_minutes", "Unload after", "Never", 30, self._changed)
+        self.idle_unload.number.setSuffix(" min")
+        self._row(
+            form, "Unload without use", self.idle_unload, "Gives the GPU back when nothing was asked for so long."
+        )
+
     # ------------------------------------------------------------------ values
 
     def _fill(self, settings: Settings) -> None:
@@ -201,6 +210,7 @@ class SettingsDialog(QDialog):
         self.highlight.setChecked(settings.highlight)
         self.theme.setCurrentIndex(self.theme.findData(settings.theme))
         self.font_size.set_value(settings.font_size)
+        self.idle_unload.set_value(settings.idle_unload_minutes)
         self._filling = False
 
     def _changed(self) -> None:
@@ -217,6 +227,7 @@ class SettingsDialog(QDialog):
             highlight=self.highlight.isChecked(),
             theme=ThemeChoice(self.theme.currentData()),
             font_size=self.font_size.value(),
+            idle_unload_minutes=self.idle_unload.value(),
         )
 
     def say_problem(self, text: str) -> None:
