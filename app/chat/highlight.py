@@ -1,35 +1,43 @@
-"""Marks on a message's text: a layer of formats over it, never part of it.
+"""Colours over a message's text: a layer of formats, never part of the document.
 
-The layer is a syntax highlighter's: Qt keeps its formats beside the document, so
-copying, searching and the text itself know nothing of them, and only the blocks
-that changed are marked again.
+The layer is a syntax highlighter's: Qt keeps its formats beside the document, so copying,
+searching and the text itself know nothing of them, and only what changed is coloured again.
+Three things lie in it: the words of code and links, the accepted draft tokens, and the step
+that is pointed at.
 
-Accepted draft tokens get a background and a dotted underline (told apart without
-colour as well); the step that is pointed at gets a stronger background and an
-underline of its own.
+Accepted tokens get a background and a dotted underline (told apart without colour as well);
+the step that is pointed at gets a stronger background and an underline of its own.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from PySide6.QtGui import QPalette, QSyntaxHighlighter, QTextCharFormat, QTextDocument
 
 from app import theme
+from app.chat.token_marks import TokenMarks
+from app.markdown.blocks import CODE, IMAGE, LINK, MATHS, units
+from app.markdown.writing import Row
+from engine.protocol import Origin
+
+Stretch = tuple[int, int, str]
+"""Start, length and kind of what is coloured in one text block, in UTF-16 units."""
+
+INKS = {
+    "keyword": "root",
+    "string": "accepted",
+    "number": "bonus",
+    "comment": "muted",
+    "function": "accent",
+    "special": "rejected",
+    "link": "accent",
+    "maths": "muted",
+}
+"""The ink of :class:`app.theme.Tokens` for every kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A stretch of the document, in its positions (UTF-16 units)."""
-
-    start: int
-    end: int
-    accepted: bool
-    step: int
-
-
-def _without_margins(text: str, first: int, last: int) -> tuple[int, int]:
+def without_margins(text: str, first: int, last: int) -> tuple[int, int]:
     """Leave out white space at both ends: marked, it only looks ragged.
 
     Positions are UTF-16 units; where those are not Python's, the stretch is left as it is.
@@ -43,24 +51,38 @@ def _without_margins(text: str, first: int, last: int) -> tuple[int, int]:
     return first, last
 
 
-class MarkLayer(QSyntaxHighlighter):
-    """Draws :class:`Mark` ranges over a document. Marks come in ascending order."""
+def overlaid(base: list[Stretch], first: int, last: int) -> Iterator[tuple[int, int, str]]:
+    """``first`` to ``last`` cut where the kind below changes: start, end and that kind."""
+    at = first
+    for start, length, kind in base:
+        if start + length <= at or start >= last:
+            continue
+        if start > at:
+            yield at, start, ""
+        end = min(last, start + length)
+        yield max(at, start), end, kind
+        at = end
+    if at < last:
+        yield at, last, ""
 
-    def __init__(self, document: QTextDocument, palette: QPalette) -> None:
-        self._marks: list[Mark] = []
-        self._starts: list[int] = []
+
+class MarkLayer(QSyntaxHighlighter):
+    """Colours the text blocks of a document by their rows."""
+
+    def __init__(
+        self, document: QTextDocument, rows: list[Row], marks: TokenMarks, palette: QPalette
+    ) -> None:
+        self._rows = rows
+        self._marks = marks
         self._visible = True
         self._step: int | None = None
-        self._formats: dict[tuple[bool, bool], QTextCharFormat] = {}
-        self._make_formats(palette)
+        self._palette = palette
+        self._formats: dict[tuple[str, bool, bool], QTextCharFormat] = {}
         super().__init__(document)
 
     @property
-    def marks(self) -> tuple[Mark, ...]:
-        return tuple(self._marks)
-
-    @property
     def visible(self) -> bool:
+        """Whether accepted tokens are marked."""
         return self._visible
 
     @property
@@ -68,75 +90,97 @@ class MarkLayer(QSyntaxHighlighter):
         """The step that is pointed at."""
         return self._step
 
-    def add(self, mark: Mark) -> None:
-        """Register a mark before its text is inserted: the insertion draws it."""
-        self._marks.append(mark)
-        self._starts.append(mark.start)
-
-    def clear(self) -> None:
-        self._marks.clear()
-        self._starts.clear()
-        self._step = None
-
-    def at(self, position: int) -> Mark | None:
-        place = bisect_right(self._starts, position) - 1
-        if place >= 0 and position < self._marks[place].end:
-            return self._marks[place]
-        return None
-
-    def set_visible(self, visible: bool) -> None:
-        if visible != self._visible:
-            self._visible = visible
-            self.rehighlight()
+    def set_visible(self, visible: bool) -> bool:
+        """Returns whether the document has to be coloured again."""
+        changed, self._visible = visible != self._visible, visible
+        return changed and bool(self._marks.runs)
 
     def set_palette(self, palette: QPalette) -> None:
-        self._make_formats(palette)
-        if self._marks:
-            self.rehighlight()
+        self._palette = palette
+        self._formats.clear()
 
     def point_at(self, step: int | None) -> int | None:
-        """Show a step; returns the position where it begins, if it has text here."""
+        """Show a step; returns the first row it has text in, if it has any here."""
         if step == self._step:
             return None
         old, self._step = self._step, step
-        begin = None
-        for mark in self._marks:
-            if mark.step in (old, step):
-                if mark.step == step and begin is None:
-                    begin = mark.start
-                block = self.document().findBlock(mark.start)
-                while block.isValid() and block.position() < mark.end:
-                    self.rehighlightBlock(block)
-                    block = block.next()
-        return begin
+        self._recolour(self._marks.stretch(old))
+        return self._recolour(self._marks.stretch(step))
+
+    def _recolour(self, stretch: tuple[int, int] | None) -> int | None:
+        if stretch is None:
+            return None
+        begin, end = stretch
+        first = None
+        for number, row in enumerate(self._rows):
+            if row.spans and row.spans[0].start < end and row.spans[-1].start + row.spans[-1].length > begin:
+                self.rehighlightBlock(self.document().findBlockByNumber(number))
+                first = number if first is None else first
+        return first
+
+    # ------------------------------------------------------------------ colouring
 
     def highlightBlock(self, text: str) -> None:
-        if not self._marks:
+        number = self.currentBlock().blockNumber()
+        if number >= len(self._rows):
             return
-        begin = self.currentBlock().position()
-        end = begin + self.currentBlock().length() - 1
-        place = max(0, bisect_right(self._starts, begin) - 1)
-        while place < len(self._marks) and self._marks[place].start < end:
-            mark = self._marks[place]
-            place += 1
-            wanted = (mark.accepted and self._visible, mark.step == self._step)
-            if mark.end > begin and wanted in self._formats:
-                first, last = max(mark.start, begin) - begin, min(mark.end, end) - begin
-                if not wanted[1]:
-                    first, last = _without_margins(text, first, last)
-                self.setFormat(first, last - first, self._formats[wanted])
+        row = self._rows[number]
+        base = list(_base(row))
+        for start, length, kind in base:
+            self.setFormat(start, length, self._format(kind, False, False))
+        for place, span in enumerate(row.spans):
+            begin, end = row.offsets[place], row.offsets[place + 1]
+            whole = row.pictures[place] or span.length != len(span.text)
+            for run in self._marks.between(span.start, span.start + span.length):
+                accepted, pointed = run.origin is Origin.DRAFT and self._visible, run.step == self._step
+                if not accepted and not pointed:
+                    continue
+                first, last = begin, end
+                if not whole:
+                    first = begin + units(span.text[: max(0, run.start - span.start)])
+                    last = begin + units(span.text[: max(0, run.end - span.start)])
+                if not pointed:
+                    first, last = without_margins(text, first, last)
+                for one, other, kind in overlaid(base, first, last):
+                    self.setFormat(one, other - one, self._format(kind, accepted, pointed))
 
-    def _make_formats(self, palette: QPalette) -> None:
-        named = theme.tokens(palette)
-        accepted = QTextCharFormat()
-        accepted.setBackground(named.accepted_fill)
-        accepted.setUnderlineStyle(QTextCharFormat.UnderlineStyle.DotLine)
-        accepted.setUnderlineColor(named.accepted)
-        pointed = QTextCharFormat()
-        pointed.setBackground(named.step_fill)
-        pointed.setUnderlineStyle(QTextCharFormat.UnderlineStyle.SingleUnderline)
-        pointed.setUnderlineColor(named.bonus)
-        both = QTextCharFormat(pointed)
-        both.setUnderlineStyle(QTextCharFormat.UnderlineStyle.DotLine)
-        both.setUnderlineColor(named.accepted)
-        self._formats = {(True, False): accepted, (False, True): pointed, (True, True): both}
+    def _format(self, kind: str, accepted: bool, pointed: bool) -> QTextCharFormat:
+        key = (kind, accepted, pointed)
+        made = self._formats.get(key)
+        if made is not None:
+            return made
+        named = theme.tokens(self._palette)
+        made = self._formats[key] = QTextCharFormat()
+        if kind == "code":
+            made.setBackground(named.background_alt)
+        elif kind in INKS:
+            made.setForeground(getattr(named, INKS[kind]))
+            made.setFontUnderline(kind == "link")
+        if accepted or pointed:
+            made.setBackground(named.step_fill if pointed else named.accepted_fill)
+            style = QTextCharFormat.UnderlineStyle
+            made.setUnderlineStyle(style.DotLine if accepted else style.SingleUnderline)
+            made.setUnderlineColor(named.accepted if accepted else named.bonus)
+        return made
+
+
+def _base(row: Row) -> Iterator[Stretch]:
+    if row.colours:
+        text = row.spans[0].text if row.spans else ""
+        for start, length, kind in row.colours:
+            if text.isascii():
+                yield start, length, kind
+            else:
+                first = units(text[:start])
+                yield first, units(text[start : start + length]), kind
+        return
+    for place, span in enumerate(row.spans):
+        kind = ""
+        if span.look & (LINK | IMAGE):
+            kind = "link"
+        elif span.look & CODE:
+            kind = "code"
+        elif span.look & MATHS and not row.pictures[place]:
+            kind = "maths"
+        if kind:
+            yield row.offsets[place], row.offsets[place + 1] - row.offsets[place], kind

@@ -1,89 +1,95 @@
-"""The text of one message: literal, selectable, appended to and never rebuilt.
+"""A piece of a message's text: selectable, appended to, finished blocks never written again.
 
-A model's output is untrusted: it is inserted as plain text and shown as written,
-markup included. Only one thing is read from it, lines that open or close a fence
-of code, which switch to the fixed-width font.
+A model's output is untrusted. It reaches the document as plain text with formats made
+here; there are no anchors and no images but pictures of formulas, and nothing is loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator
 
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, QRect, QRectF, QSize, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
+    QFontMetricsF,
+    QKeyEvent,
     QMouseEvent,
-    QTextBlockFormat,
-    QTextCharFormat,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
     QTextCursor,
     QTextOption,
     QWheelEvent,
 )
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextEdit, QWidget
 
-from app import style, theme
-from app.chat.conversation import Run
-from app.chat.highlight import Mark, MarkLayer
+from app.chat.code_tools import CodeTools
+from app.chat.formula_pictures import FormulaPictures
+from app.chat.highlight import MarkLayer
+from app.chat.selection import selected_text
+from app.chat.token_marks import TokenMarks
+from app.markdown.blocks import IMAGE, LINK, Kind, Span, displayed, literal
+from app.markdown.formats import BlockFormats
+from app.markdown.growing import GrowingText
+from app.markdown.painting import Ground
+from app.markdown.writing import DocumentWriter
 from engine.protocol import Origin
 
-FENCES = ("```", "~~~")
-LINE_HEIGHT = 138
-"""Per cent of the font's own."""
-
-_REPLACED = {
-    "\r": None,
-    "\u2028": "\n",
-    "\u2029": "\n",
-    # Qt gives these a meaning of its own inside a document.
-    "\0": "\ufffd",
-    "\ufdd0": "\ufffd",
-    "\ufdd1": "\ufffd",
-    "\ufffc": "\ufffd",
-}
-_TABLE = str.maketrans(_REPLACED) | {code: "\ufffd" for code in range(0xD800, 0xE000)}
-
-
-def displayed(text: str) -> str:
-    """A text as a document can hold it: one separator per line, no characters special to Qt."""
-    return text.translate(_TABLE)
-
-
-def units(text: str) -> int:
-    """Length in a document's positions (UTF-16 units)."""
-    return len(text.encode("utf-16-le")) // 2
+SLOW_READING = 0.005
+"""Seconds. A tail that takes longer to read is read less often."""
 
 
 class MessageText(QTextEdit):
-    """As high as its text; the area around it scrolls."""
+    """As high as its text; the area around it scrolls.
+
+    Until :meth:`build` is called it only holds its text and the room that it will need.
+    """
 
     position_shown = Signal(QRect)
     """A stretch of text should be brought into view; in this widget's coordinates."""
-
     step_clicked = Signal(int)
     """A token of this step was clicked."""
+    link_clicked = Signal(str)
+    """The address of a link or an image that was clicked, as the model wrote it."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, marks: TokenMarks, literal: bool = False, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._length = 0
-        self._line = ""
-        self._fence = ""
-        self._shown = ""
+        self._marks = marks
+        self._literal = literal
+        self._text = ""
+        self._start = 0
+        self._unread = ""
+        self._next_reading = 0.0
+        self._growing: GrowingText | None = None
+        self._stale = False
         self.setReadOnly(True)
         self.setAcceptRichText(False)
         self.setUndoRedoEnabled(False)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.setTabChangesFocus(True)
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.viewport().setAutoFillBackground(False)
+        self.viewport().setMouseTracking(True)
         self.document().setDocumentMargin(0)
-        self._layer = MarkLayer(self.document(), self.palette())
-        self._writer = QTextCursor(self.document())
-        self._writer.setBlockFormat(self._block_format(code=False))
+        option = QTextOption()
+        option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        option.setTextDirection(Qt.LayoutDirection.LayoutDirectionAuto)
+        self.document().setDefaultTextOption(option)
+        self._formulas = FormulaPictures(self)
+        self.writer = DocumentWriter(
+            self.document(), BlockFormats(QFontMetricsF(self.font())), self._formulas.picture
+        )
+        self._formulas.writer = self.writer
+        self._layer = MarkLayer(self.document(), self.writer.rows, marks, self.palette())
+        self._code = CodeTools(self, self.writer, self._layer)
+        self._late = QTimer(self)
+        self._late.setSingleShot(True)
+        self._late.timeout.connect(self._read)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
         self._fit()
 
@@ -93,100 +99,220 @@ class MessageText(QTextEdit):
     def layer(self) -> MarkLayer:
         return self._layer
 
-    def plain_text(self) -> str:
-        """The text as shown."""
-        return self._shown
+    @property
+    def start(self) -> int:
+        """Offset of this piece in the message."""
+        return self._start
 
-    def set_text(self, text: str, runs: Sequence[Run] = ()) -> None:
-        """Replace everything."""
-        self._layer.clear()
-        self._length, self._line, self._fence, self._shown = 0, "", "", ""
-        self.document().clear()
-        self._writer = QTextCursor(self.document())
-        self._writer.setBlockFormat(self._block_format(code=False))
-        self.append_text(text, runs)
+    @property
+    def end(self) -> int:
+        return self._start + len(self._text)
 
-    def append_text(self, text: str, runs: Sequence[Run] = (), offset: int = 0) -> None:
-        """Add to the end, as one edit.
+    @property
+    def is_built(self) -> bool:
+        return self._growing is not None
 
-        ``runs`` say where stretches of ``text`` came from; they are positions in the whole
-        message, of which ``text`` is the part from ``offset`` on.
-        """
-        if not text:
+    def source(self) -> str:
+        """The text as written."""
+        return self._text
+
+    def hold(self, text: str, start: int) -> None:
+        """Replace everything by a text that stands at ``start`` of its message; build it later."""
+        self._late.stop()
+        self._text, self._start, self._unread = text, start, ""
+        self._growing = None
+        self.writer.clear()
+        self._code.clear()
+        self._formulas.clear()
+        self._fit()
+
+    def build(self) -> None:
+        """Make the document, if it has not been made."""
+        if self._growing is not None:
             return
-        position = self._length
-        done = 0
-        for run in runs:
-            begin, end = run.start - offset, run.end - offset
-            position += units(displayed(text[done:begin]))
-            length = units(displayed(text[begin:end]))
-            self._layer.add(Mark(position, position + length, run.origin is Origin.DRAFT, run.step))
-            position += length
-            done = end
-        clean = displayed(text)
-        self._writer.movePosition(QTextCursor.MoveOperation.End)
-        self._writer.beginEditBlock()
-        first, *others = clean.split("\n")
-        self._insert(first)
-        for line in others:
-            self._end_line()
-            self._writer.insertBlock(self._block_format(bool(self._fence)))
-            self._insert(line)
-        self._writer.endEditBlock()
-        self._shown += clean
-        self._length += units(clean)
+        self.writer.formats = BlockFormats(QFontMetricsF(self.font()))
+        self.document().setIndentWidth(self.writer.formats.step)
+        self._growing = GrowingText(self._start)
+        self._unread = self._text
+        self._read()
+        self._fit()
 
-    def _insert(self, text: str) -> None:
-        if text:
-            self._writer.insertText(text, self._char_format(bool(self._fence)))
-            if len(self._line) < 80:
-                self._line += text[:80]
+    def feed(self, text: str) -> None:
+        """Add to the end, as one edit."""
+        self._text += text
+        if self._growing is None:
+            self._fit()
+            return
+        self._unread += text
+        wait = self._next_reading - time.perf_counter()
+        if wait <= 0:
+            self._read()
+        elif not self._late.isActive():
+            self._late.start(round(wait * 1000) + 1)
 
-    def _end_line(self) -> None:
-        """See whether the line that is now complete opens or closes a fence."""
-        line, self._line = self._line.strip(), ""
-        if not self._fence and line.startswith(FENCES):
-            self._fence = line[:3]
-            self._writer.setBlockFormat(self._block_format(code=True))
-            self._writer.select(QTextCursor.SelectionType.BlockUnderCursor)
-            self._writer.setCharFormat(self._char_format(code=True))
-            self._writer.movePosition(QTextCursor.MoveOperation.End)
-        elif self._fence and line.startswith(self._fence) and not line.strip(self._fence[0]):
-            self._fence = ""
+    def settle(self) -> None:
+        """Nothing follows any more."""
+        if self._growing is not None:
+            self._read()
+            self._code.complete(len(self.writer.units))
 
-    def _char_format(self, code: bool) -> QTextCharFormat:
-        made = QTextCharFormat()
-        if code:
-            made.setFontFamilies(style.monospace().families())
-            made.setFontFixedPitch(True)
-        return made
+    def take_tail(self) -> tuple[int, str] | None:
+        """Give up what can still change, for the next piece to go on with it."""
+        growing = self._growing
+        if growing is None or self._literal or not growing.settled or growing.tail_start <= self._start:
+            return None
+        self._read()
+        cut = growing.tail_start
+        tail = self._text[cut - self._start :]
+        self._text = self._text[: cut - self._start]
+        self.writer.update(growing.settled, growing.blocks[: growing.settled])
+        self._code.complete(len(self.writer.units))
+        self._fit()
+        return cut, tail
 
-    def _block_format(self, code: bool) -> QTextBlockFormat:
-        made = QTextBlockFormat()
-        if not code:
-            # Lines of code keep the font's own height: their ground would show through the gaps.
-            made.setLineHeight(LINE_HEIGHT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+    def _read(self) -> None:
+        growing = self._growing
+        if growing is None or (not self._unread and self.writer.units):
+            return
+        begun = time.perf_counter()
+        text, self._unread = displayed(self._unread), ""
+        if self._literal:
+            untouched = self.writer.update(0, literal(displayed(self._text), self._start))
+            settled = len(self.writer.units)
         else:
-            made.setBackground(theme.tokens(self).background_alt)
-            made.setLeftMargin(self.fontMetrics().averageCharWidth())
-        return made
+            untouched = self.writer.update(growing.feed(text), growing.blocks)
+            settled = growing.settled
+        self._code.follow(untouched, settled)
+        spent = time.perf_counter() - begun
+        self._next_reading = begun + (6 * spent if spent > SLOW_READING else 0.0)
+        last = self.writer.units[-1].block.kind if self.writer.units else None
+        if last is Kind.CODE:
+            self._fit()
 
     # ------------------------------------------------------------------ marks
 
+    def set_highlight(self, visible: bool) -> None:
+        if self._layer.set_visible(visible):
+            self.recolour()
+
+    def recolour(self) -> None:
+        """Colour the text again, at once where it is seen and else when it comes into sight."""
+        self._stale = True
+        if self._growing is not None and not self.visibleRegion().isEmpty():
+            self.freshen()
+
+    def freshen(self) -> None:
+        if self._stale and self._growing is not None:
+            self._stale = False
+            self._layer.rehighlight()
+
     def point_at(self, step: int | None) -> None:
         """Mark the text of a step and ask for it to be shown."""
-        position = self._layer.point_at(step)
-        if position is not None:
-            cursor = QTextCursor(self.document())
-            cursor.setPosition(position)
-            self.position_shown.emit(self.cursorRect(cursor))
+        stretch = self._marks.stretch(step)
+        if stretch is not None and stretch[0] < self.end and stretch[1] > self._start:
+            self.build()
+        row = self._layer.point_at(step)
+        if row is None or stretch is None:
+            return
+        cursor = QTextCursor(self.document())
+        cursor.setPosition(self.position_of(max(stretch[0], self._start), row))
+        self.position_shown.emit(self.cursorRect(cursor))
+
+    def position_of(self, source: int, row: int) -> int:
+        """The document's position of a place in the source that stands in ``row`` or behind it."""
+        shown = self.writer.rows[row]
+        block = self.document().findBlockByNumber(row)
+        for place, span in enumerate(shown.spans):
+            if span.start + span.length > source:
+                head = max(0, source - span.start) if span.length == len(span.text) else 0
+                head = min(head, shown.offsets[place + 1] - shown.offsets[place])
+                return block.position() + shown.offsets[place] + head
+        return block.position()
+
+    # ------------------------------------------------------------------ clicks
+
+    def _hit(self, point: QPoint) -> int:
+        return self.document().documentLayout().hitTest(QPointF(point), Qt.HitTestAccuracy.ExactHit)
+
+    def _span_at(self, position: int) -> Span | None:
+        block = self.document().findBlock(position)
+        rows = self.writer.rows
+        if position < 0 or not block.isValid() or block.blockNumber() >= len(rows):
+            return None
+        return rows[block.blockNumber()].span(position - block.position())
+
+    def _step_at(self, position: int) -> tuple[int, bool] | None:
+        """Step of a token, and whether it was drafted."""
+        block = self.document().findBlock(position)
+        rows = self.writer.rows
+        if position < 0 or not block.isValid() or block.blockNumber() >= len(rows):
+            return None
+        source = rows[block.blockNumber()].source(position - block.position())
+        run = self._marks.at(source) if source is not None else None
+        return (run.step, run.origin is Origin.DRAFT) if run is not None else None
+
+    def _activate(self, position: int) -> bool:
+        span = self._span_at(position)
+        if span is not None and span.look & (LINK | IMAGE) and span.link:
+            self.link_clicked.emit(span.link)
+            return True
+        found = self._step_at(position)
+        if found is not None:
+            self.step_clicked.emit(found[0])
+        return found is not None
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        super().mouseReleaseEvent(event)
+        if event.button() == Qt.MouseButton.LeftButton and not self.textCursor().hasSelection():
+            self._activate(self._hit(event.position().toPoint()))
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        if not event.buttons():
+            span = self._span_at(self._hit(event.position().toPoint()))
+            link = span is not None and bool(span.link)
+            self.viewport().setCursor(
+                Qt.CursorShape.PointingHandCursor if link else Qt.CursorShape.IBeamCursor
+            )
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter does at the caret what a click does."""
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self._activate(self.textCursor().position()):
+            event.accept()
+            return
+        super().keyPressEvent(event)
+
+    def explain(self, point: QPoint) -> str:
+        """What is known of the token at a point, in words."""
+        position = self._hit(point)
+        span = self._span_at(position)
+        if span is not None and span.link:
+            return f"Opens only after you confirm: {span.link[:300]}"
+        found = self._step_at(position)
+        if found is None:
+            return ""
+        source = "drafted by the head, accepted by the target" if found[1] else "chosen by the target"
+        return f"Step {found[0]}: {source}"
 
     # ------------------------------------------------------------------ Qt
 
     def _fit(self) -> None:
-        height = max(self.fontMetrics().height(), round(self.document().size().height() + 0.5))
+        if self._growing is None:
+            height = self._estimate()
+        else:
+            height = max(self.fontMetrics().height(), round(self.document().size().height() + 0.5))
+            if self.writer.units and self.writer.units[-1].block.kind is Kind.CODE:
+                height += self.writer.formats.padding
         if height != self.height() or self.minimumHeight() != height:
             self.setFixedHeight(height)
+        self._code.place()
+
+    def _estimate(self) -> int:
+        """About the height the text will need."""
+        metrics = self.fontMetrics()
+        characters = max(20, self.width() // max(1, metrics.averageCharWidth()))
+        lines = self._text.count("\n") + 1 + len(self._text) // characters
+        return max(metrics.height(), round(lines * metrics.height() * 1.3))
 
     def sizeHint(self) -> QSize:
         return QSize(super().sizeHint().width(), self.minimumHeight())
@@ -194,50 +320,49 @@ class MessageText(QTextEdit):
     def minimumSizeHint(self) -> QSize:
         return QSize(80, self.minimumHeight())
 
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self._growing is not None and self.writer.units:
+            painter = QPainter(self.viewport())
+            Ground(painter, self.palette(), self.font()).paint(self.writer, QRectF(event.rect()))
+            painter.end()
+        super().paintEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self._fit()
+
     def createMimeDataFromSelection(self) -> QMimeData:
         """Copy what is written, and nothing of how it looks."""
-        cursor = self.textCursor()
-        begin, end = cursor.selectionStart(), cursor.selectionEnd()
         data = QMimeData()
-        data.setText(self._shown.encode("utf-16-le")[2 * begin : 2 * end].decode("utf-16-le", "replace"))
+        data.setText(selected_text(self.writer, self.textCursor()))
         return data
+
+    def loadResource(self, _kind: int, _name: QUrl | str) -> object:
+        """Nothing is ever loaded: pictures of formulas are put in by hand."""
+        return None
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         event.ignore()
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange and hasattr(self, "_layer"):
+        if not hasattr(self, "_late"):
+            return
+        if event.type() == QEvent.Type.PaletteChange:
             self._layer.set_palette(self.palette())
-            self._recolour_code()
-        elif event.type() == QEvent.Type.FontChange and hasattr(self, "_layer"):
+            self._code.set_palette(self.palette())
+            self._formulas.repaint()
+            self.recolour()
+        elif event.type() == QEvent.Type.FontChange:
+            if self._growing is not None:
+                self.hold(self._text, self._start)
+                self.build()
+                self.settle()
             self._fit()
 
-    def _recolour_code(self) -> None:
-        background = theme.tokens(self).background_alt
-        block = self.document().begin()
-        while block.isValid():
-            made = block.blockFormat()
-            if made.hasProperty(QTextBlockFormat.Property.BackgroundBrush):
-                made.setBackground(background)
-                QTextCursor(block).setBlockFormat(made)
-            block = block.next()
-
-    def _mark_at(self, point: QPoint) -> Mark | None:
-        position = self.document().documentLayout().hitTest(point, Qt.HitTestAccuracy.ExactHit)
-        return self._layer.at(position) if position >= 0 else None
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        super().mouseReleaseEvent(event)
-        if event.button() == Qt.MouseButton.LeftButton and not self.textCursor().hasSelection():
-            mark = self._mark_at(event.position().toPoint())
-            if mark is not None:
-                self.step_clicked.emit(mark.step)
-
-    def explain(self, point: QPoint) -> str:
-        """What is known of the token at a point, in words."""
-        mark = self._mark_at(point)
-        if mark is None:
-            return ""
-        source = "drafted by the head, accepted by the target" if mark.accepted else "chosen by the target"
-        return f"Step {mark.step}: {source}"
+    def code_blocks(self) -> Iterator[str]:
+        """The code in it, block by block."""
+        for unit in self.writer.units:
+            if unit.block.kind is Kind.CODE:
+                yield "\n".join(line[0].text if line else "" for line in unit.block.lines)

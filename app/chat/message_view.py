@@ -9,15 +9,14 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QVB
 from app import icons, theme
 from app.chat import figures
 from app.chat.conversation import ChatMessage
-from app.chat.message_text import MessageText
+from app.chat.message_body import MessageBody
+from app.chat.thinking_fold import thought_seconds
 from app.chat.version_switch import VersionSwitch
 from engine.protocol import Role
 
 FOLD_LINES = 30
 """A prompt with more lines than this is folded."""
 BUBBLE_MARGIN = 16
-TAIL = 32
-"""Characters compared to see that a text has only grown."""
 
 
 class Bubble(QWidget):
@@ -44,12 +43,10 @@ class MessageView(QWidget):
     def __init__(self, message: ChatMessage, highlight: bool, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.message = message
-        self._shown_characters = 0
-        self._shown_runs = 0
-        self._tail = ""
         self._last_state: object = None
-        self.body = MessageText()
-        self.body.layer.set_visible(highlight)
+        name = "Your prompt" if message.role is Role.USER else f"Reply of {message.model_name or 'the model'}"
+        self.body = MessageBody(name, literal=message.role is Role.USER)
+        self.body.set_highlight(highlight)
         self.versions = VersionSwitch()
         self.versions.stepped.connect(lambda step: self.version_requested.emit(self.message, step))
         outer = QVBoxLayout(self)
@@ -62,7 +59,6 @@ class MessageView(QWidget):
         self.refresh()
 
     def _build_prompt(self, outer: QVBoxLayout) -> None:
-        self.body.setAccessibleName("Your prompt")
         bubble = self._bubble = Bubble()
         inner = QVBoxLayout(bubble)
         inner.setContentsMargins(BUBBLE_MARGIN, 11, BUBBLE_MARGIN, 11)
@@ -87,7 +83,6 @@ class MessageView(QWidget):
 
     def _build_reply(self, outer: QVBoxLayout) -> None:
         name = self.message.model_name or "Reply"
-        self.body.setAccessibleName(f"Reply of {name}")
         self._name = QLabel(name)
         self._name.setTextFormat(Qt.TextFormat.PlainText)
         self._name.setProperty("textRole", "small")
@@ -125,15 +120,11 @@ class MessageView(QWidget):
                 self._show_prompt()
             self._last_state = message.state
             return
-        runs = message.runs
-        begin = self._shown_characters
-        grown = len(runs) >= self._shown_runs and message.text.startswith(self._tail, begin - len(self._tail))
-        if grown:
-            self.body.append_text(message.text[begin:], runs[self._shown_runs :], begin)
-        else:
-            self.body.set_text(message.text, runs)
-        self._shown_characters, self._shown_runs = len(message.text), len(runs)
-        self._tail = message.text[-TAIL:]
+        self.body.show_text(message.text, message.runs, message.is_running)
+        if self.body.thoughts is not None:
+            sections = self.body.sections
+            seconds = thought_seconds(message, sections.thought_start, sections.thought_end)
+            self.body.thoughts.show_words(sections.thinking and message.is_running, seconds)
         if self._last_state != message.state or not message.text:
             self._last_state = message.state
             self._show_state()
@@ -141,11 +132,11 @@ class MessageView(QWidget):
     def _show_prompt(self) -> None:
         lines = self.message.text.split("\n")
         if len(lines) > FOLD_LINES + 5:
-            self.body.set_text("\n".join(lines[:FOLD_LINES]))
+            self.body.show_text("\n".join(lines[:FOLD_LINES]))
             self._more.setText(f"Show all {len(lines):,} lines")
             self._more.setVisible(True)
         else:
-            self.body.set_text(self.message.text)
+            self.body.show_text(self.message.text)
         self._narrow()
 
     def _narrow(self) -> None:
@@ -162,7 +153,7 @@ class MessageView(QWidget):
 
     def _unfold(self) -> None:
         self._more.setVisible(False)
-        self.body.set_text(self.message.text)
+        self.body.show_text(self.message.text)
         self.body.setFocus()
 
     def _show_state(self) -> None:

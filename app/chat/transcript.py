@@ -1,8 +1,9 @@
 """The messages of one chat, one under the other, following the newest.
 
 Views are made for the last messages only, a few at once and the others when there
-is time; older ones appear on demand. Changes of a message mark its view; :meth:`Transcript.flush` draws all marked views, once per
-batch of events.
+is time; older ones appear on demand, and the text of each is built when it comes near to
+being seen. Changes of a message mark its view; :meth:`Transcript.flush` draws all marked
+views, once per batch of events.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from PySide6.QtWidgets import (
 
 from app import icons
 from app.chat.conversation import Chat, ChatMessage
+from app.chat.link_dialog import LinkDialog
 from app.chat.message_text import MessageText
 from app.chat.message_view import MessageView
 
@@ -33,6 +35,8 @@ CHUNK = 2
 """Messages made at each turn of the event loop after that."""
 PAGE = 40
 """Messages shown at once; as many more with each "earlier messages"."""
+MARGIN = 0.6
+"""Texts are built that are this many heights of the window from being seen."""
 LINE_CHARACTERS = 92
 """Widest line of text, in average characters: longer ones are hard to read."""
 
@@ -69,7 +73,7 @@ class Transcript(QScrollArea):
         self._chat: Chat | None = None
         self._first = 0
         self._goal = 0
-        self._below = 0
+        self._anchor: tuple[QWidget, int] | None = None
         self._views: dict[str, MessageView] = {}
         self._dirty: dict[str, MessageView] = {}
         self._unsubscribe: list[Callable[[], None]] = []
@@ -92,6 +96,10 @@ class Transcript(QScrollArea):
         self._builder = QTimer(self)
         self._builder.setInterval(0)
         self._builder.timeout.connect(self._build_more)
+        self._realiser = QTimer(self)
+        self._realiser.setSingleShot(True)
+        self._realiser.setInterval(0)
+        self._realiser.timeout.connect(self.realise)
         self._jump = QToolButton(self)
         self._jump.setObjectName("jumpToEnd")
         icons.dress(self._jump, "down")
@@ -127,7 +135,7 @@ class Transcript(QScrollArea):
     def set_highlight(self, visible: bool) -> None:
         self._highlight = visible
         for view in self._views.values():
-            view.body.layer.set_visible(visible)
+            view.body.set_highlight(visible)
 
     def set_busy(self, busy: bool) -> None:
         """While a reply runs none can be written again."""
@@ -139,6 +147,29 @@ class Transcript(QScrollArea):
         dirty, self._dirty = self._dirty, {}
         for view in dirty.values():
             view.refresh()
+        if dirty:
+            self.realise()
+
+    def realise(self) -> None:
+        """Build the texts that are seen, or nearly."""
+        bar, height = self.verticalScrollBar(), self.viewport().height()
+        margin = round(height * MARGIN)
+        top, bottom = bar.value() - margin, bar.value() + height + margin
+        built = False
+        for view in reversed(self._views_in_order()):
+            body = view.body
+            place = body.mapTo(self._column, QPoint(0, 0)).y()
+            if place + body.height() < top:
+                break
+            if place <= bottom and not body.isHidden():
+                built = body.realise(top - place, bottom - place) or built
+        if built:
+            # Heights have changed: look again once they are known.
+            self._realiser.start()
+
+    def _views_in_order(self) -> list[MessageView]:
+        messages = self._chat.messages[self._first :] if self._chat is not None else []
+        return [self._views[each.id] for each in messages if each.id in self._views]
 
     def point_at(self, request_id: str, step: int | None) -> bool:
         """Mark the tokens of a step; ``False`` when that reply is not shown."""
@@ -173,6 +204,7 @@ class Transcript(QScrollArea):
             view.deleteLater()
         self._views.clear()
         self._dirty.clear()
+        self._anchor = None
 
     def _sync(self) -> None:
         """Make the views match the chat's messages: some were added or cut off."""
@@ -182,6 +214,7 @@ class Transcript(QScrollArea):
         for gone in [key for key in self._views if key not in ids]:
             view = self._views.pop(gone)
             self._dirty.pop(gone, None)
+            self._anchor = None
             view.hide()
             view.deleteLater()
         for place, message in enumerate(wanted):
@@ -201,7 +234,8 @@ class Transcript(QScrollArea):
         view.edit_requested.connect(self.edit_requested)
         view.version_requested.connect(self.version_requested)
         view.body.step_clicked.connect(lambda step: self.step_clicked.emit(message.request_id, step))
-        view.body.position_shown.connect(lambda area, body=view.body: self._reveal(body, area))
+        view.body.position_shown.connect(self._reveal)
+        view.body.link_clicked.connect(self._ask_to_open)
         self._views[message.id] = view
         self._watch(message)
         return view
@@ -235,6 +269,10 @@ class Transcript(QScrollArea):
         self._first = max(self._goal, self._first - CHUNK)
         self._sync()
 
+    def _ask_to_open(self, address: str) -> None:
+        """Nothing that a model wrote is opened without a question."""
+        LinkDialog(address, self.window()).open()
+
     # ------------------------------------------------------------------ scrolling
 
     @property
@@ -250,17 +288,43 @@ class Transcript(QScrollArea):
     def _on_range(self, _low: int, high: int) -> None:
         if self._follow:
             self.verticalScrollBar().setValue(high)
-        elif self._builder.isActive():
-            self.verticalScrollBar().setValue(high - self._below)
+        else:
+            self._stay()
+            QTimer.singleShot(0, self, self._stay)
+        self._realiser.start()
         self._place_jump()
+
+    def _stay(self) -> None:
+        """Keep in place what is read, whatever was made above it."""
+        if self._follow or self._anchor is None:
+            return
+        widget, offset = self._anchor
+        bar = self.verticalScrollBar()
+        value = widget.mapTo(self._column, QPoint(0, 0)).y() - offset
+        if value != bar.value():
+            anchor = self._anchor
+            bar.setValue(value)
+            self._anchor = anchor
 
     def _on_value(self, value: int) -> None:
-        self._below = self.verticalScrollBar().maximum() - value
-        self._follow = self._below <= self.fontMetrics().height()
+        self._follow = self.verticalScrollBar().maximum() - value <= self.fontMetrics().height()
+        self._anchor = None
+        for view in self._views_in_order():
+            place = view.mapTo(self._column, QPoint(0, 0)).y()
+            if place + view.height() > value:
+                # A piece of a long text rather than the message: what is above it may change as well.
+                piece = next((each for each in view.body.pieces() if self._top(each) + each.height() > value), None)
+                self._anchor = (piece, self._top(piece) - value) if piece is not None else (view, place - value)
+                break
+        self._realiser.start()
         self._place_jump()
 
-    def _reveal(self, body: QWidget, area: QRect) -> None:
-        top = body.mapTo(self._column, QPoint(area.topLeft())).y()
+    def _top(self, widget: QWidget) -> int:
+        return widget.mapTo(self._column, QPoint(0, 0)).y()
+
+    def _reveal(self, piece: QWidget, area: QRect) -> None:
+        self._column.layout().activate()  # type: ignore[union-attr]
+        top = piece.mapTo(self._column, QPoint(area.topLeft())).y()
         bar = self.verticalScrollBar()
         if not bar.value() <= top <= bar.value() + self.viewport().height() - area.height():
             bar.setValue(top - self.viewport().height() // 3)
@@ -295,4 +359,5 @@ class Transcript(QScrollArea):
         self._layout.setContentsMargins(side, 26, side, 26)
         if self._follow:
             self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
+        self._realiser.start()
         self._place_jump()

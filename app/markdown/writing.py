@@ -107,6 +107,7 @@ class DocumentWriter:
             self._cut(cursor, place)
         for block in blocks[place:]:
             self._write(cursor, block)
+        self._trim(cursor)
         cursor.endEditBlock()
         return untouched
 
@@ -135,6 +136,19 @@ class DocumentWriter:
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()
         self._fresh = True
+
+    def _trim(self, cursor: QTextCursor) -> None:
+        """Take away an empty text block at the end, but for the one that has to follow a table."""
+        if not self._fresh or not self.units or self.units[-1].table is not None:
+            return
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        last = cursor.block().previous()
+        made, chars = last.blockFormat(), last.charFormat()
+        cursor.deletePreviousChar()
+        # An empty text block takes over the formats of what was behind it.
+        cursor.setBlockFormat(made)
+        cursor.setBlockCharFormat(chars)
+        self._fresh = False
 
     # ------------------------------------------------------------------ a new block
 
@@ -251,7 +265,9 @@ class DocumentWriter:
             same += 1
         if same < len(old):
             last = self.document.findBlockByNumber(unit.row + same - 1)
+            made = last.blockFormat()
             self._replace(cursor, last.position() + last.length() - 1, self.document.characterCount() - 1)
+            cursor.setBlockFormat(made)
             del self.rows[unit.row + same :]
         self._write_lines(cursor, new, same)
         return True

@@ -18,7 +18,7 @@ from PySide6.QtCore import QEvent, QObject, QTimer
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.message_text import MessageText
+from app.chat.message_body import MessageBody
 from app.main_window import MainWindow
 from engine.protocol import GenerationSettings, Origin
 from tests.app.busy_machine import starved
@@ -100,7 +100,7 @@ def stream(qtbot: QtBot, window: MainWindow) -> Streamed:
     qtbot.waitUntil(lambda: len(reply.text) > 300, timeout=30000)
     view = window.transcript.view_of(reply)
     assert view is not None
-    paints, heart = PaintWatch(view.body.viewport()), Heartbeat()
+    paints, heart = PaintWatch(view.body), Heartbeat()
     begun, used, tokens = time.perf_counter(), time.thread_time(), reply.live.tokens
     qtbot.wait(round(SECONDS * 1000))
     spent = time.perf_counter() - begun
@@ -136,27 +136,29 @@ def test_the_cost_of_a_flush_does_not_grow_with_the_text(qtbot: QtBot) -> None:
     """Appending to a reply of 200 kB costs what it costs at 2 kB."""
     from app.chat.conversation import Run
 
-    body = MessageText()
+    body = MessageBody("Reply")
     qtbot.addWidget(body)
     body.resize(700, 100)
     body.show()
-    line = SENTENCE + "\n"
-    position = 0
+    line = SENTENCE + "\n\n"
+    text, runs = "", []
 
     def cost(times: int = 60) -> float:
-        nonlocal position
+        nonlocal text
         spent = []
         for _ in range(times):
+            runs.append(Run(len(text), len(text) + len(line), Origin.DRAFT, len(runs)))
+            text += line
             begun = time.thread_time()
-            body.append_text(line, [Run(position, position + len(line), Origin.DRAFT, 1)], position)
+            body.show_text(text, runs, running=True)
+            body.realise(0, body.height())
             spent.append(time.thread_time() - begun)
-            position += len(line)
         return statistics.median(spent)
 
     first = cost()
-    body.append_text(line * 2000)
-    position += len(line) * 2000
+    cost(2000)
     later = cost()
+    assert len(body.pieces()) > 10 and all(piece.is_built for piece in body.pieces())
     assert later < 4 * first + 0.002, f"{first * 1000:.2f} ms at first, {later * 1000:.2f} ms later"
 
 

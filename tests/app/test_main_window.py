@@ -13,14 +13,14 @@ from app.chat.conversation import ChatMessage, MessageState
 from app.chat.message_view import MessageView
 from app.main_window import MainWindow
 from app.rehearsal import REHEARSAL_MODEL
-from engine.protocol import Failed, FinishReason, Generate, Load, Mode, Role, SetEagle, Stop
+from engine.protocol import Failed, FinishReason, Generate, Load, Mode, Origin, Role, SetEagle, Stop
 from tests.app.conftest import OpenWindow
 from tests.app.fake_engine import PROBLEM, SENTENCE, Script, say
 
 LONG = Script(say(SENTENCE * 40), tokens_per_second=300, chunk_seconds=0.0)
 ENDLESS = Script(say(SENTENCE * 2000), tokens_per_second=200, chunk_seconds=0.0)
 """For what must be stopped: it never ends by itself in the time of a test."""
-HOSTILE = "<script>alert(1)</script> <img src=http://example.invalid/x.png> **not bold**"
+HOSTILE = "<script>alert(1)</script> <img src=http://example.invalid/x.png> **bold**"
 
 
 def ask(qtbot: QtBot, window: MainWindow, prompt: str = "Hello?") -> ChatMessage:
@@ -52,7 +52,7 @@ def test_a_prompt_is_answered(qtbot: QtBot, open_window: OpenWindow) -> None:
     finish(qtbot, window)
     view = view_of(window, reply)
     assert view.body.plain_text() == reply.text == "Lima is the capital.\n\nIt lies on the coast."
-    assert any(mark.accepted for mark in view.body.layer.marks)
+    assert any(run.origin is Origin.DRAFT for run in view.body.marks.runs)
     footer = view._figures.text().replace("\u00a0", " ")
     for part in ("tokens/s", "first token after", "τ ", "EAGLE", "complete"):
         assert part in footer
@@ -143,9 +143,9 @@ def test_untrusted_text_stays_text(qtbot: QtBot, open_window: OpenWindow) -> Non
     window = open_window(Script(say(HOSTILE), chunk_seconds=0.0))
     reply = ask(qtbot, window, "<b>prompt</b>")
     finish(qtbot, window)
-    assert view_of(window, reply).body.toPlainText() == HOSTILE
+    assert view_of(window, reply).body.pieces()[0].toPlainText() == HOSTILE.replace("**", "")
     prompt = window.book.current.messages[0]
-    assert view_of(window, prompt).body.toPlainText() == "<b>prompt</b>"
+    assert view_of(window, prompt).body.pieces()[0].toPlainText() == "<b>prompt</b>"
     index = window.chat_list.model.index_of(window.book.current)
     assert index.data() == "<b>prompt</b>"
 
@@ -232,9 +232,9 @@ def test_marks_can_be_switched_at_any_time(qtbot: QtBot, open_window: OpenWindow
     reply = ask(qtbot, window)
     qtbot.waitUntil(lambda: len(reply.text) > 100, timeout=20000)
     window.commands.highlight.trigger()
-    assert not view_of(window, reply).body.layer.visible and not window.store.current.highlight
+    assert not view_of(window, reply).body.highlight and not window.store.current.highlight
     window.commands.highlight.trigger()
-    assert view_of(window, reply).body.layer.visible
+    assert view_of(window, reply).body.highlight
     window.replies.stop()
     finish(qtbot, window)
 
@@ -245,9 +245,9 @@ def test_panel_and_transcript_point_at_each_other(qtbot: QtBot, open_window: Ope
     finish(qtbot, window)
     body = view_of(window, reply).body
     window.panel.step_selected.emit(reply.request_id, 5)
-    assert body.layer.step == 5
+    assert body.step == 5
     window.panel.step_selected.emit(reply.request_id, -1)
-    assert body.layer.step is None
+    assert body.step is None
     body.step_clicked.emit(7)
     history = window.panel.history
     assert history is not None and window.panel.position == history.position_of(7)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 
 from app.markdown.blocks import BOLD, CODE, DISPLAY, IMAGE, ITALIC, LINK, MATHS, Block, Kind, literal

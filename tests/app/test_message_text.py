@@ -1,73 +1,84 @@
-"""Literal text, appended in any pieces, with marks that are not part of it."""
+"""Text of a message: rendered without HTML, with marks that are not part of it."""
 
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QRect, Qt
-from PySide6.QtGui import QColor, QTextBlockFormat, QTextCursor
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtGui import QColor, QGuiApplication, QTextCursor
+from PySide6.QtWidgets import QApplication, QToolButton
 from pytestqt.qtbot import QtBot
 
 from app import style, theme
 from app.chat.conversation import Run
-from app.chat.message_text import MessageText, displayed, units
+from app.chat.highlight import overlaid
+from app.chat.message_text import MessageText
+from app.chat.token_marks import TokenMarks
+from app.markdown.blocks import Kind, displayed, units
 from engine.protocol import Origin
+from tests.app.markdown_samples import FRAGMENTS
 
 HOSTILE = (
     "<script>alert(1)</script> <img src=http://example.invalid/x.png> <b>bold</b> &amp; "
-    '<a href="file:///etc/passwd">link</a>\n# heading\n**strong** [link](http://example.invalid) ![i](x)\n'
+    '<a href="file:///etc/passwd">link</a>\n![i](http://example.invalid/x.png) [l](http://example.invalid)\n'
 )
-SAMPLES = [
-    "One line",
-    "Two\nlines\n",
-    "\n\n\nempty lines\n\n",
-    HOSTILE,
-    "Tabs\tand  double  spaces\u00a0and nbsp",
-    "Emoji 😀👩‍🚀 combining é, العربية, 日本語",
-    "```python\ndef f():\n    return 1\n```\nafter\n~~~\ntilde\n~~~\n",
-]
 
 
 @pytest.fixture
-def text(qtbot: QtBot, look: QApplication) -> MessageText:
-    widget = MessageText()
+def marks() -> TokenMarks:
+    return TokenMarks()
+
+
+@pytest.fixture
+def text(qtbot: QtBot, look: QApplication, marks: TokenMarks) -> MessageText:
+    widget = MessageText(marks)
+    qtbot.addWidget(widget)
+    widget.resize(500, 50)
+    widget.show()
+    widget.build()
+    return widget
+
+
+@pytest.fixture
+def prompt(qtbot: QtBot, look: QApplication) -> MessageText:
+    widget = MessageText(TokenMarks(), literal=True)
     qtbot.addWidget(widget)
     widget.resize(500, 50)
     widget.show()
     return widget
 
 
-def raw(widget: MessageText) -> str:
-    """The document's own text, with block separators as newlines."""
-    cursor = QTextCursor(widget.document())
-    cursor.select(QTextCursor.SelectionType.Document)
-    return cursor.selectedText().replace("\u2029", "\n")
+def copied(widget: MessageText) -> str:
+    widget.selectAll()
+    data = widget.createMimeDataFromSelection()
+    assert not data.hasHtml()
+    return data.text()
 
 
-@pytest.mark.parametrize("sample", SAMPLES)
-@pytest.mark.parametrize("size", [1, 3, 1000])
-def test_text_is_shown_as_written_however_it_is_cut(text: MessageText, sample: str, size: int) -> None:
-    for begin in range(0, len(sample), size):
-        text.append_text(sample[begin : begin + size])
-    assert raw(text) == sample
-    assert text.plain_text() == sample
-    text.selectAll()
-    data = text.createMimeDataFromSelection()
-    assert data.text() == sample and not data.hasHtml()
+@pytest.mark.parametrize(
+    "sample",
+    ["One line", "Two\nlines\n", "\n\n\nempty lines\n\n", HOSTILE, "# no heading\n- *no* list",
+     "Tabs\tand  double  spaces\u00a0and nbsp", "Emoji 😀👩‍🚀 combining é, العربية, 日本語"],
+)  # fmt: skip
+def test_a_prompt_is_shown_as_typed(prompt: MessageText, sample: str) -> None:
+    prompt.hold(sample, 0)
+    prompt.build()
+    assert prompt.document().toRawText().replace("\u2029", "\n") == sample
+    assert copied(prompt) == prompt.source() == sample
 
 
-def test_characters_with_a_meaning_to_qt_are_replaced(text: MessageText) -> None:
-    text.append_text("a\r\nb\u2028c\0d\ufdd0e\ufffcf\ud800g")
-    assert raw(text) == "a\nb\nc\ufffdd\ufffde\ufffdf\ufffdg"
-    assert units(displayed("a😀\r\n")) == 4
+def test_characters_with_a_meaning_to_qt_are_replaced(prompt: MessageText) -> None:
+    hostile = "a\r\nb\u2028c\0d\ufdd0e\ufffcf\ud800g"
+    prompt.hold(hostile, 0)
+    prompt.build()
+    assert prompt.toPlainText() == "a \nb\nc\ufffdd\ufffde\ufffdf\ufffdg"
+    assert len(displayed(hostile)) == len(hostile), "offsets stay what they are"
+    assert units("a😀") == 3
 
 
-def test_hostile_text_makes_no_format_and_loads_nothing(
-    text: MessageText, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hostile_text_makes_no_anchor_and_loads_nothing(text: MessageText, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[object] = []
     monkeypatch.setattr(MessageText, "loadResource", lambda *arguments: loaded.append(arguments))
-    text.append_text(HOSTILE)
+    text.feed(HOSTILE)
     text.grab()
     block = text.document().begin()
     while block.isValid():
@@ -76,67 +87,91 @@ def test_hostile_text_makes_no_format_and_loads_nothing(
             assert not made.isAnchor() and not made.isImageFormat() and made.fontWeight() <= 400
         block = block.next()
     assert loaded == []
+    assert "<script>alert(1)</script>" in text.toPlainText()
 
 
-def test_only_fences_switch_to_code(text: MessageText) -> None:
-    text.append_text("before\n```py\nx = 1\n`` not a fence\n```\nafter `code`")
-    kinds = []
-    block = text.document().begin()
-    while block.isValid():
-        kinds.append(block.blockFormat().hasProperty(QTextBlockFormat.Property.BackgroundBrush))
-        block = block.next()
-    assert kinds == [False, True, True, True, True, False]
+def test_links_and_images_are_only_told_of(qtbot: QtBot, text: MessageText) -> None:
+    text.feed("See [here](https://example.invalid/a) or ![a cat](http://example.invalid/cat.png).")
+    text.settle()
+    for word, address in (("here", "https://example.invalid/a"), ("a cat", "http://example.invalid/cat.png")):
+        point = point_of(text, word)
+        assert address in text.explain(point)
+        with qtbot.waitSignal(text.link_clicked) as clicked:
+            qtbot.mouseClick(text.viewport(), Qt.MouseButton.LeftButton, pos=point)
+        assert clicked.args == [address]
+        move_to(text, word)
+        with qtbot.waitSignal(text.link_clicked) as clicked:
+            qtbot.keyClick(text, Qt.Key.Key_Return)
+        assert clicked.args == [address]
+
+
+def position_of(widget: MessageText, needle: str) -> int:
+    shown = widget.document().toRawText().replace("\u2029", "\n").replace("\u2028", "\n")
+    return units(shown[: shown.index(needle)])
+
+
+def move_to(widget: MessageText, needle: str) -> None:
+    cursor = QTextCursor(widget.document())
+    cursor.setPosition(position_of(widget, needle) + 1)
+    widget.setTextCursor(cursor)
+
+
+def point_of(widget: MessageText, needle: str) -> QPoint:
+    cursor = QTextCursor(widget.document())
+    cursor.setPosition(position_of(widget, needle) + 1)
+    return widget.cursorRect(cursor).center()
 
 
 def mark_of(widget: MessageText, needle: str) -> tuple[bool, bool]:
     """Whether the first character of ``needle`` is marked with a background, and with dots."""
-    position = units(widget.plain_text()[: widget.plain_text().index(needle)])
+    position = position_of(widget, needle)
     block = widget.document().findBlock(position)
     for found in block.layout().formats():
         if found.start <= position - block.position() < found.start + found.length:
             made = found.format
             dotted = made.underlineStyle() == made.UnderlineStyle.DotLine
-            return made.background().color().alpha() > 0 and made.hasProperty(
-                made.Property.BackgroundBrush
-            ), dotted
+            return made.hasProperty(made.Property.BackgroundBrush), dotted
     return False, False
 
 
-def fill(widget: MessageText) -> None:
-    """😀 takes two positions in a document and one in Python: marks must not shift."""
-    pieces = [("😀 The", Origin.TARGET, 0), (" fox", Origin.DRAFT, 1), (" jumps", Origin.DRAFT, 1),
-              ("\n", Origin.TARGET, 1), ("far", Origin.DRAFT, 2), (" away", Origin.TARGET, 2)]  # fmt: skip
-    position = 0
+def fill(widget: MessageText, marks: TokenMarks) -> None:
+    """😀 takes two positions in a document and one in Python, and marks of Markdown take none."""
+    pieces = [("😀 **The", Origin.TARGET, 0), (" fox", Origin.DRAFT, 1), ("** jumps", Origin.DRAFT, 1),
+              ("\n\n", Origin.TARGET, 1), ("- far", Origin.DRAFT, 2), (" away", Origin.TARGET, 2)]  # fmt: skip
+    position, runs = 0, []
     for piece, origin, step in pieces:
-        widget.append_text(piece, [Run(position, position + len(piece), origin, step)], position)
+        runs.append(Run(position, position + len(piece), origin, step))
+        marks.follow(runs, len(runs) - 1)
+        widget.feed(piece)
         position += len(piece)
+    widget.settle()
 
 
-def test_accepted_tokens_are_marked_by_more_than_colour(text: MessageText) -> None:
-    fill(text)
+def test_accepted_tokens_are_marked_by_more_than_colour(text: MessageText, marks: TokenMarks) -> None:
+    fill(text, marks)
     for accepted in ("fox", "jumps", "far"):
         assert mark_of(text, accepted) == (True, True), accepted
     for other in ("The", "away"):
         assert mark_of(text, other) == (False, False), other
 
 
-def test_marks_are_a_layer_that_can_be_taken_away(text: MessageText) -> None:
-    fill(text)
+def test_marks_are_a_layer_that_can_be_taken_away(text: MessageText, marks: TokenMarks) -> None:
+    fill(text, marks)
     before = text.document().toHtml()
-    text.layer.set_visible(False)
+    text.set_highlight(False)
     assert mark_of(text, "fox") == (False, False)
     assert text.document().toHtml() == before
-    assert raw(text) == "😀 The fox jumps\nfar away"
-    text.layer.set_visible(True)
+    assert copied(text) == "😀 The fox jumps\n\n• far away"
+    text.set_highlight(True)
     assert mark_of(text, "fox") == (True, True)
 
 
-def test_a_step_can_be_pointed_at(qtbot: QtBot, text: MessageText) -> None:
-    fill(text)
+def test_a_step_can_be_pointed_at(qtbot: QtBot, text: MessageText, marks: TokenMarks) -> None:
+    fill(text, marks)
     wanted = theme.tokens(text).step_fill
 
     def background(needle: str) -> QColor:
-        position = units(text.plain_text()[: text.plain_text().index(needle)])
+        position = position_of(text, needle)
         block = text.document().findBlock(position)
         for found in block.layout().formats():
             if found.start <= position - block.position() < found.start + found.length:
@@ -148,14 +183,22 @@ def test_a_step_can_be_pointed_at(qtbot: QtBot, text: MessageText) -> None:
     assert isinstance(shown.args[0], QRect) and shown.args[0].top() > 0
     assert background("far") == wanted and background("away") == wanted
     assert background("fox") != wanted
-    text.layer.set_visible(False)
+    text.set_highlight(False)
     assert background("away") == wanted, "pointing at a step works without the marks as well"
     text.point_at(None)
     assert background("far") != wanted
 
 
-def test_marks_follow_the_theme(text: MessageText, look: QApplication) -> None:
-    fill(text)
+def test_a_mark_lies_over_the_colours_of_code() -> None:
+    base = [(2, 3, "keyword"), (8, 2, "string")]
+    assert list(overlaid(base, 0, 12)) == [
+        (0, 2, ""), (2, 5, "keyword"), (5, 8, ""), (8, 10, "string"), (10, 12, "")
+    ]  # fmt: skip
+    assert list(overlaid(base, 3, 4)) == [(3, 4, "keyword")]
+
+
+def test_marks_follow_the_theme(text: MessageText, marks: TokenMarks, look: QApplication) -> None:
+    fill(text, marks)
     style.apply(look, theme.ThemeChoice.DARK, None)
     block = text.document().begin()
     colours = {each.format.background().color().name() for each in block.layout().formats()}
@@ -165,7 +208,8 @@ def test_marks_follow_the_theme(text: MessageText, look: QApplication) -> None:
 def test_the_height_follows_the_text(text: MessageText) -> None:
     heights = [text.height()]
     for _ in range(3):
-        text.append_text("a line that is long enough to wrap at this width, or nearly so, I would say\n")
+        text.feed("a line that is long enough to wrap at this width, or nearly so, I would say\n")
+        text.settle()
         heights.append(text.height())
     assert heights == sorted(set(heights))
     tall = text.height()
@@ -173,20 +217,66 @@ def test_the_height_follows_the_text(text: MessageText) -> None:
     assert text.height() > tall
 
 
-def test_appending_is_one_edit(text: MessageText) -> None:
-    text.append_text("start")
-    edits: list[tuple[int, int, int]] = []
-    text.document().contentsChange.connect(lambda *change: edits.append(change))
-    text.append_text(" and\nthree\nlines")
-    assert len(edits) == 1 and edits[0][0] == 5, "an append must not touch what was there"
-
-
-def test_tokens_explain_themselves(qtbot: QtBot, text: MessageText) -> None:
-    fill(text)
-    cursor = QTextCursor(text.document())
-    cursor.setPosition(units("😀 The f"))
-    point = text.cursorRect(cursor).center()
+def test_tokens_explain_themselves(qtbot: QtBot, text: MessageText, marks: TokenMarks) -> None:
+    fill(text, marks)
+    point = point_of(text, "fox")
     assert text.explain(point) == "Step 1: drafted by the head, accepted by the target"
     with qtbot.waitSignal(text.step_clicked) as clicked:
         qtbot.mouseClick(text.viewport(), Qt.MouseButton.LeftButton, pos=point)
     assert clicked.args == [1]
+    move_to(text, "away")
+    with qtbot.waitSignal(text.step_clicked) as clicked:
+        qtbot.keyClick(text, Qt.Key.Key_Return)
+    assert clicked.args == [2]
+
+
+def test_code_is_coloured_and_copied(qtbot: QtBot, text: MessageText) -> None:
+    code = 'def f(x):\n    return "text"  # why'
+    text.feed(f"Look:\n\n```python\n{code}\n```\n\nDone.")
+    text.settle()
+    (button,) = [each for each in text.findChildren(QToolButton) if each.isVisible()]
+    assert button.accessibleName() == "Copy this code (python)"
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert QGuiApplication.clipboard().text() == code
+    assert list(text.code_blocks()) == [code]
+    named = theme.tokens(text)
+    for word, ink in (("def", named.root), ('"text"', named.accepted), ("# why", named.muted)):
+        position = position_of(text, word)
+        block = text.document().findBlock(position)
+        inks = [f.format.foreground().color() for f in block.layout().formats()
+                if f.start <= position - block.position() < f.start + f.length]  # fmt: skip
+        assert inks == [ink], word
+    assert text.rect().contains(button.geometry()), "the button lies in the bar above its code"
+
+
+def test_copying_keeps_lists_tables_and_code(text: MessageText) -> None:
+    text.feed("1. one\n2. **two**\n   - deep\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\nx\n  y\n```\n\n> q\n")
+    text.settle()
+    assert copied(text) == "1. one\n2. two\n  ◦ deep\n\na\tb\n1\t2\n\nx\n  y\n\nq"
+
+
+def test_everything_is_drawn(text: MessageText, marks: TokenMarks) -> None:
+    """All kinds of blocks, in both directions of writing, painted once in each theme."""
+    text.feed("".join(FRAGMENTS) + "\n\n- عنصر\n\n> اقتباس\n")
+    text.settle()
+    kinds = {unit.block.kind for unit in text.writer.units}
+    assert kinds == set(Kind)
+    image = text.grab().toImage()
+    assert len({image.pixelColor(x, y).name() for x in range(0, image.width(), 3) for y in range(0, image.height(), 7)}) > 8
+
+
+def test_a_held_text_takes_its_room_before_it_is_built(text: MessageText) -> None:
+    source = "Some words that make a paragraph of a usual length here.\n\n" * 100
+    text.hold(source, 0)
+    assert not text.is_built and text.document().isEmpty()
+    guessed = text.height()
+    text.build()
+    assert text.is_built and 0.5 < guessed / text.height() < 2
+
+
+def test_the_finished_part_can_go_on_in_another_piece(text: MessageText) -> None:
+    text.feed("One.\n\nTwo.\n\nThree **and\nmore")
+    text.settle()
+    cut = text.take_tail()
+    assert cut == (12, "Three **and\nmore") and text.source() == "One.\n\nTwo.\n\n"
+    assert text.toPlainText() == "One.\nTwo." and text.end == 12
