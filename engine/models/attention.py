@@ -33,6 +33,7 @@ VALUE_LEVELS = 2047
 """Values are integers of at most 11 bits and a sign."""
 _WEIGHT_LEVELS = torch.tensor(8192.0)
 _WEIGHT_SUM = torch.tensor(4096.0)
+_FLOOR = -20.0
 _SURE_SLOTS = 2048
 """Up to here the weights' sum is exact in float32: 2048 * 8192 = 2**24."""
 
@@ -164,7 +165,8 @@ def exact_attention_sized(
 
 def _integer_softmax(scores: Tensor, values: Tensor) -> Tensor:
     """Weights exp(``scores``) on the integer grid, applied to ``values``; the largest score is 0."""
-    weights = scores.exp_().mul_(_WEIGHT_LEVELS).round_()
+    # Below -20 a weight rounds to 0 anyway, and exp of less makes denormals, tens of times slower.
+    weights = scores.clamp_min_(_FLOOR).exp_().mul_(_WEIGHT_LEVELS).round_()
     if weights.shape[-1] <= _SURE_SLOTS:
         total = weights.sum(-1, True)
     else:

@@ -34,9 +34,9 @@ class ModelFiles:
             from engine.models.gguf_tensors import GGUFTensors
 
             return GGUFTensors(self.path)
-        if not (self.folder / SINGLE).is_file() and not (self.folder / INDEX).is_file():
-            if has_pickled(self.folder):
-                return PickledSource(self.folder)
+        safe = (self.folder / SINGLE).is_file() or (self.folder / INDEX).is_file()
+        if not safe and has_pickled(self.folder):
+            return PickledSource(self.folder)
         return TensorSource(self.folder)
 
     @property

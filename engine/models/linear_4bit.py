@@ -23,6 +23,8 @@ from engine.models.linear import Linear
 from engine.models.matrices import BlockMatrix, GroupMatrix
 
 BLOCK = 64
+_CPU_PIECE = 1 << 16
+"""Weights quantised at once on a CPU; a multiple of :data:`BLOCK`."""
 KERNEL_ROWS = 16
 """Up to here the 4-bit kernel reads the weights once or twice; beyond, writing them out costs less."""
 
@@ -74,10 +76,30 @@ def quantise_nf4(weight: Tensor, bias: Tensor | None = None, *, double_quant: bo
     """NF4 of ``weight`` [out, in] in its type and on its device."""
     from bitsandbytes.functional import quantize_4bit
 
-    packed, state = quantize_4bit(
-        weight.contiguous(), blocksize=BLOCK, compress_statistics=double_quant, quant_type="nf4"
-    )
+    def quantised(part: Tensor, nested: bool) -> tuple[Tensor, Any]:
+        return quantize_4bit(part, blocksize=BLOCK, compress_statistics=nested, quant_type="nf4")
+
+    flat = weight.reshape(-1)
+    if weight.device.type != "cpu" or flat.numel() <= _CPU_PIECE:
+        packed, state = quantised(weight.contiguous(), double_quant)
+        return BlockLinear(packed, state, bias)
+    # On a CPU bitsandbytes compares every weight with all 16 values at once: some hundred bytes a weight.
+    pieces = [quantised(part, False) for part in flat.split(_CPU_PIECE)]
+    packed, state = torch.cat([part for part, _ in pieces]), pieces[0][1]
+    state.shape = weight.shape
+    state.absmax = torch.cat([each.absmax for _, each in pieces])
+    if double_quant:
+        _compress(state)
     return BlockLinear(packed, state, bias)
+
+
+def _compress(state: Any) -> None:
+    """Quantise the blocks' magnitudes of ``state``, as bitsandbytes does with ``compress_statistics``."""
+    from bitsandbytes.functional import quantize_blockwise
+
+    state.offset = state.absmax.mean()
+    state.absmax, state.state2 = quantize_blockwise(state.absmax - state.offset, blocksize=256)
+    state.nested = True
 
 
 class GroupLinear:

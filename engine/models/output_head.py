@@ -1,8 +1,9 @@
 """The output head: from final states to logits over the whole vocabulary.
 
-Two thirds of the demo model's weights sit here. In row-wise int8 the head is split
-into blocks of rows: a block's logits stay in the processor's cache, and a greedy
-step looks at each block's largest logit without ever holding all of them.
+Two thirds of the demo model's weights sit here. In row-wise int8 the whole head is one
+product where oneDNN serves it exactly. Elsewhere it is split into blocks of vocabulary rows:
+a block's logits stay in the processor's cache, and a greedy step looks at each
+block's largest logit without ever holding all of them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from engine.models.linear import DenseLinear, RowwiseInt8Linear, unit_rows
+from engine.models.wide_int8 import MOST_ROWS, WideInt8Linear, wide_linear
 
 BLOCK_ROWS = 16384
 
@@ -45,6 +47,34 @@ class DenseHead:
     def memory_bytes(self) -> int:
         # A tied one is the embedding, which is counted there.
         return 0 if self._tied else self.weight.numel() * self.weight.element_size()
+
+
+def int8_head(weight: Tensor, scale: Tensor) -> OutputHead:
+    """The row-wise int8 head for this processor. ``weight`` [vocab, hidden], ``scale`` [vocab]"""
+    whole = wide_linear(weight, scale)
+    return WideInt8Head(whole) if whole is not None else Int8Head(weight, scale)
+
+
+class WideInt8Head:
+    """Row-wise int8 in one product; a step's few rows cost little more than one."""
+
+    def __init__(self, linear: WideInt8Linear) -> None:
+        self._linear = linear
+
+    def logits(self, x: Tensor, row_scale: Tensor) -> Tensor:
+        unit, peak = unit_rows(x)
+        parts = [self._linear.unit_call(part) for part in unit.split(MOST_ROWS)]
+        out = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return out.mul_(peak * row_scale)
+
+    def argmax(self, x: Tensor, row_scale: Tensor) -> Tensor:
+        # A positive factor a row does not move its maximum: row_scale and peak stay out.
+        unit, _ = unit_rows(x)
+        parts = [self._linear.unit_call(part).max(-1).indices for part in unit.split(MOST_ROWS)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def memory_bytes(self) -> int:
+        return self._linear.memory_bytes()
 
 
 class Int8Head:

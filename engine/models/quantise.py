@@ -54,7 +54,7 @@ from engine.models.linear import (
     RowwiseInt8Linear,
     body_weight_levels,
 )
-from engine.models.output_head import DenseHead, Int8Head
+from engine.models.output_head import DenseHead, int8_head
 from engine.models.rounding import quantise_rows
 
 FORMAT = "eyrie-rowwise-int8-3"
@@ -193,7 +193,7 @@ def int8_weights(config: DecoderConfig, tensors: Mapping[str, Tensor], embedding
         embedding=embedding,
         layers=tuple(layers),
         final_norm=tensors["final_norm"],
-        head=Int8Head(tensors["head.weight"], tensors["head.scale"]),
+        head=int8_head(tensors["head.weight"], tensors["head.scale"]),
         exact=True,
     )
 

@@ -148,7 +148,7 @@ def test_a_model_that_nobody_knows_is_refused_with_both_reasons(tmp_path: Path) 
 def test_a_gpu_that_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     folder = folder_of("llama-2", tmp_path)
-    with pytest.raises(ResourceError, match="GPU|CPU"):
+    with pytest.raises(ResourceError, match=r"GPU|CPU"):
         load_model(Load(str(folder), device="cuda"))
 
 

@@ -144,6 +144,7 @@ def _longrope(pairs: int) -> dict[str, Any]:
 
 MAKERS: dict[str, Callable[[], Any]] = {
     "llama-2": lambda: _llama(num_key_value_heads=4, max_position_embeddings=POSITIONS),
+    "llama-2-wide": lambda: _llama(num_key_value_heads=4, intermediate_size=128),
     "llama-3.1": lambda: _llama(rope_parameters=_LLAMA3),
     "llama-3.2-tied": lambda: _llama(rope_parameters=_LLAMA3, tie_word_embeddings=True),
     "llama-linear-biased": lambda: _llama(
