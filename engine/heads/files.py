@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,10 +109,12 @@ def load_tensors(folder: Path) -> dict[str, Tensor]:
 def _unpickled(path: Path) -> dict[str, Tensor]:
     """The tensors of a ``.bin`` or ``.pt`` file; memory-mapped, so that looking at shapes reads no values."""
     try:
-        try:
-            content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        except (RuntimeError, ValueError):  # the format before PyTorch 1.6 cannot be mapped
-            content = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about pickles that PyTorch did not write
+            try:
+                content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+            except (RuntimeError, ValueError):  # the layout before PyTorch 1.6 cannot be mapped
+                content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise HeadError(
             f"{path} holds more than tensors and was not opened: {_first_line(error)}",

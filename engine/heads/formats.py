@@ -60,12 +60,13 @@ def recognise(raw: Mapping[str, object], stored: Mapping[str, Stored]) -> HeadFo
     double = sum(
         len(entry.shape) == 2 and isinstance(hidden, int) and entry.shape[1] == 2 * hidden for entry in wide
     )
-    if 2 * double <= len(wide) and not any(name.startswith("midlayer.") for name in stored):
+    middle = sum(name.startswith("midlayer.") for name in stored)
+    numbered = sum(name.startswith("layers.") for name in stored)
+    if 2 * double <= len(wide) and middle < numbered:
         return HeadFormat.EAGLE1
     if kind == "eagle3":
         return HeadFormat.SPECULATORS
-    middle = sum(name.startswith("midlayer.") for name in stored)
-    if 2 * middle < sum(name.startswith(("midlayer.", "layers.")) for name in stored):
+    if middle < numbered:
         return HeadFormat.MODELOPT
     architectures = raw.get("architectures")
     for name in architectures if isinstance(architectures, list) else []:

@@ -22,9 +22,10 @@ _KINDS = {"d2t": torch.int64, "t2d": torch.bool}
 def verify_names(shapes: Mapping[str, object], found: Mapping[str, object], source: str, kind: str) -> None:
     """Raise HeadError for tensors of ``shapes`` that were not found, and for found ones that are not in it."""
     missing = sorted(set(shapes) - set(found))
-    if missing:
-        raise HeadError(f"{source} lacks the tensor {few(missing)}.", AGAIN)
     extra = sorted(set(found) - set(shapes))
+    if missing:
+        instead = f" (it holds {few(extra)} instead)" if extra else ""
+        raise HeadError(f"{source} lacks the tensor {few(missing)}{instead}.", AGAIN)
     if extra:
         raise HeadError(
             f"{source} holds the tensor {few(extra)}, which {kind} of this kind does not have.",
