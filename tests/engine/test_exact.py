@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from torch import Tensor
 
 from engine.models.attention import exact_attention
 from engine.models.decoder import Decoder, rms_factor
 from engine.models.experts import Router
 from engine.models.linear import RowwiseInt8Linear, body_weight_levels
-from engine.models.output_head import Int8Head
+from engine.models.output_head import Int8Head, OutputHead, int8_head
 from engine.models.rounding import quantise_rows
+from engine.models.wide_int8 import WideInt8Linear, rows_stand_alone, wide_linear
 from engine.tree import DraftTree
 from tests.engine import tiny
 
@@ -131,15 +135,36 @@ def test_a_tree_node_has_the_bits_of_plain_decoding(decoder: Decoder, past: int)
         assert torch.equal(decoder.argmax(last)[0], decoder.argmax(hidden)[node])
 
 
+@pytest.mark.parametrize("make", [Int8Head, int8_head])
 @torch.inference_mode()
-def test_the_blocked_head_finds_the_largest_logit() -> None:
+def test_the_int8_head_finds_the_largest_logit(make: Callable[[Tensor, Tensor], OutputHead]) -> None:
     torch.manual_seed(0)
-    head = Int8Head(*quantise_rows(torch.randn(40_000, 32), 127))  # three blocks, the last one short
-    x = torch.randn(9, 32)
-    scale = torch.rand(9, 1) + 0.5
+    weight = torch.randn(40_000, 32)
+    head = make(*quantise_rows(weight, 127))  # three blocks, the last one short
+    x = torch.randn(37, 32)
+    scale = torch.rand(37, 1) + 0.5
     logits = head.logits(x, scale)
-    assert logits.shape == (9, 40_000)
+    assert logits.shape == (37, 40_000)
     assert torch.equal(head.argmax(x, scale), logits.argmax(-1))
+    torch.testing.assert_close(logits, (x * scale) @ weight.T, rtol=0, atol=0.4)
+    for row in (0, 20, 36):  # the same bits in any company
+        assert torch.equal(head.logits(x[row : row + 1], scale[row : row + 1])[0], logits[row])
+
+
+@torch.inference_mode()
+def test_a_wide_layer_that_lets_rows_touch_is_found_out() -> None:
+    weight, scale = quantise_rows(torch.randn(300, 64, generator=torch.Generator().manual_seed(1)), 127)
+    layer = wide_linear(weight, scale)
+    if layer is None:
+        pytest.skip("this processor has no exact wide layer")
+    assert rows_stand_alone(layer, range(1, 33))
+
+    class Leaky(WideInt8Linear):
+        def unit_call(self, unit: Tensor) -> Tensor:
+            out = super().unit_call(unit)
+            return out * (1 + 2**-23) if len(unit) in (5, 12) else out
+
+    assert not rows_stand_alone(Leaky(weight, scale), (1, 4, 12))
 
 
 @torch.inference_mode()
