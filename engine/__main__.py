@@ -38,6 +38,19 @@ def _inspect(arguments: argparse.Namespace) -> int:
     return run(arguments)
 
 
+def _download(arguments: argparse.Namespace) -> int:
+    from engine.commands.download import run
+
+    return run(arguments)
+
+
+def _hub_worker(arguments: argparse.Namespace) -> int:
+    from engine.hub.worker import connect
+
+    connect(arguments.connect)
+    return 0
+
+
 def _worker(arguments: argparse.Namespace) -> int:
     from engine.worker import connect
 
@@ -109,6 +122,19 @@ def parser() -> argparse.ArgumentParser:
     inspect = add("inspect", _inspect, "say what a model or head folder holds and what fits what")
     inspect.add_argument("path", help="a model folder, a head folder, a .gguf file, or “demo”")
     inspect.add_argument("--target", default=None, help="also say whether the head fits this target folder")
+
+    download = add(
+        "download",
+        _download,
+        "download a model, and its head, into the hub cache",
+        "Ctrl+C pauses; the same command goes on where it stopped.",
+    )
+    from engine.hub.options import add_arguments as download_arguments
+
+    download_arguments(download)
+
+    hub_worker = add("hub-worker", _hub_worker, "serve the application's model hub (started by it)")
+    hub_worker.add_argument("--connect", required=True, help="address of the application's listener")
 
     worker = add("worker", _worker, "serve the application (started by it)")
     worker.add_argument("--connect", required=True, help="address of the application's listener")

@@ -1,0 +1,112 @@
+"""``python -m engine download``: a model and its head into the hub cache, resumable."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from engine.errors import EngineError
+from engine.hub.api import HubApi
+from engine.hub.connection import Connection
+from engine.hub.downloads import Downloads
+from engine.hub.place import HubPlace
+from engine.hub.problems import HubError
+from engine.hub.tokens import Tokens
+from engine.hub.transfer import Retry
+from engine.hub_protocol import DownloadState, Phase
+
+INTERVAL = 0.2
+LINE_SECONDS = 5.0
+"""Where the output is no terminal, a line comes this often."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The folders go to standard output, one a line; progress goes to standard error."""
+    place, tokens = HubPlace.from_environment(), Tokens()
+    connection = Connection(place, tokens)
+    # No records: a rerun of the command takes up what the journals in the cache say.
+    downloads = Downloads(HubApi(place, tokens, connection), connection, retry=Retry(tries=12))
+    downloads.add(arguments.repository, arguments.revision, tuple(arguments.file))
+    if arguments.head:
+        downloads.add(arguments.head)
+    downloads.start()
+    shown = Shown(arguments.quiet)
+    try:
+        while not downloads.wait(INTERVAL):
+            shown.show(downloads.states())
+    except KeyboardInterrupt:
+        shown.clear()
+        print("Pausing…", file=sys.stderr)
+        downloads.close()
+        print("Paused. Run the same command again to go on where it stopped.", file=sys.stderr)
+        return 130
+    finally:
+        connection.close()
+    shown.clear()
+    states = downloads.states()
+    downloads.close()
+    for state in states:
+        if state.problem is not None:
+            link = f"\n{state.problem.link}" if state.problem.link else ""
+            raise EngineError(state.problem.message, f"{state.problem.next_step}{link}")
+        if state.phase is not Phase.DONE:
+            raise HubError(f"{state.repo_id} was not downloaded.", "Run the command again.")
+    for state in states:
+        print(state.folder)
+    return 0
+
+
+class Shown:
+    """One line of progress that is written over, or now and then a new one."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self._terminal = sys.stderr.isatty()
+        self._last = 0.0
+        self._noted = ""
+
+    def show(self, states: tuple[DownloadState, ...]) -> None:
+        active = next((each for each in states if each.phase.is_active), None)
+        if self._quiet or active is None:
+            return
+        line = progress_line(active)
+        if self._terminal:
+            sys.stderr.write(f"\r\x1b[K{line}")
+            sys.stderr.flush()
+        elif time.monotonic() - self._last > LINE_SECONDS or active.note != self._noted:
+            print(line, file=sys.stderr, flush=True)
+            self._last, self._noted = time.monotonic(), active.note
+
+    def clear(self) -> None:
+        if self._terminal and not self._quiet:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def progress_line(state: DownloadState) -> str:
+    """E.g. "Qwen/Qwen3-1.7B  41 %  1.4 of 3.4 GB  52 MB/s  38 s left"."""
+    if state.phase is Phase.PLANNING or not state.total:
+        return f"{state.repo_id}  {state.note or 'asking the hub'} …"
+    parts = [
+        state.repo_id,
+        f"{state.done / state.total:.0%}",
+        f"{state.done / 1e9:.2f} of {state.total / 1e9:.2f} GB",
+    ]
+    if state.phase is Phase.VERIFYING:
+        parts.append("checking")
+    elif state.note and not state.speed:
+        parts.append(state.note)
+    else:
+        parts.append(f"{state.speed / 1e6:.1f} MB/s")
+        if state.seconds_left is not None:
+            parts.append(duration(state.seconds_left))
+    return "  ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 90:
+        return f"{whole} s left"
+    minutes = round(seconds / 60)
+    return f"{minutes} min left" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min left"

@@ -1,0 +1,177 @@
+"""Searching the hub, and telling what a hit is. Whatever strangers wrote is cut to a length."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+from engine.hub.api import HubApi
+from engine.hub.fit import from_parameters
+from engine.hub.local import is_head
+from engine.hub.problems import MissingError
+from engine.hub_messages import Search
+from engine.hub_protocol import CataloguePair, HubModel, Machine, Sort, Verdict
+
+LIMIT = 60
+_SORTS = {Sort.DOWNLOADS: "downloads", Sort.LIKES: "likes", Sort.UPDATED: "last_modified"}
+_EXPAND = [
+    "author",
+    "cardData",
+    "config",
+    "downloads",
+    "gated",
+    "lastModified",
+    "likes",
+    "pipeline_tag",
+    "safetensors",
+    "tags",
+]
+_TASKS = {
+    None,
+    "",
+    "text-generation",
+    "image-text-to-text",
+    "any-to-any",
+    "text2text-generation",
+    "feature-extraction",
+}
+_SIZE = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)\s*([bm])(?![a-z])", re.IGNORECASE)
+_FAMILIES = {
+    "llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "qwen3_moe": "Qwen3 MoE", "gemma2": "Gemma 2",
+    "gemma3": "Gemma 3", "gemma3_text": "Gemma 3", "mistral": "Mistral", "mixtral": "Mixtral", "phi3": "Phi",
+    "gpt_oss": "gpt-oss",
+}  # fmt: skip
+
+
+def repository_in(text: str) -> str:
+    """The repository that a name or an address names, or ""."""
+    text = text.strip()
+    if "://" in text:
+        parts = [part for part in urlsplit(text).path.split("/") if part]
+        text = "/".join(parts[:2])
+    return text if re.fullmatch(r"[\w.-]{1,96}/[\w.-]{1,96}", text) else ""
+
+
+def as_model(info: Any, known_targets: Iterable[str] = (), machine: Machine | None = None) -> HubModel:
+    """A hit from the library's ``ModelInfo``."""
+    tags = [str(tag) for tag in info.tags or ()]
+    card = info.card_data
+    licence = str(getattr(card, "license", None) or "") or next(
+        (tag.removeprefix("license:") for tag in tags if tag.startswith("license:")), ""
+    )
+    if licence == "other":
+        licence = str(getattr(card, "license_name", None) or "other")
+    config = info.config if isinstance(info.config, dict) else {}
+    repo_id = str(info.id)
+    kind = str(config.get("model_type") or "")
+    head = is_head(config, repo_id, False) if re.search(r"eagle|medusa|speculator", repo_id, re.I) else False
+    parameters = _parameters(info, repo_id)
+    return HubModel(
+        repo_id=repo_id[:200],
+        downloads=int(info.downloads or 0),
+        likes=int(info.likes or 0),
+        updated=info.last_modified.date().isoformat() if info.last_modified else "",
+        licence=licence[:40],
+        is_gated=bool(info.gated),
+        family=_FAMILIES.get(kind, kind[:30]),
+        parameters=parameters,
+        base_models=_base_models(tags),
+        is_head=head or "speculators" in tags,
+        has_known_head=repo_id in set(known_targets),
+        fit=from_parameters(machine, parameters) if machine and parameters and not head else None,
+    )
+
+
+def _parameters(info: Any, repo_id: str) -> float:
+    """Billions, from the hub's own count or else from the name."""
+    total = getattr(info.safetensors, "total", None)
+    if isinstance(total, int) and total > 0:
+        return total / 1e9
+    found = _SIZE.search(repo_id.rpartition("/")[2])
+    if found is None:
+        return 0.0
+    return float(found[1]) * (1.0 if found[2].lower() == "b" else 1e-3)
+
+
+def _base_models(tags: Iterable[str]) -> tuple[str, ...]:
+    found = []
+    for tag in tags:
+        if tag.startswith("base_model:"):
+            name = tag.rpartition(":")[2]
+            if repository_in(name) and name not in found:
+                found.append(name)
+    return tuple(found)
+
+
+def search(
+    api: HubApi, query: Search, pairs: Iterable[CataloguePair], machine: Machine
+) -> tuple[HubModel, ...]:
+    """What the hub finds, filtered as asked. A full name or address comes first.
+
+    :raises HubError:
+    """
+    targets = {pair.target for pair in pairs}
+    found: dict[str, HubModel] = {}
+    exact = repository_in(query.text)
+    if exact:
+        with contextlib.suppress(MissingError):  # it may still be a part of other names
+            found[exact] = as_model(api.info(exact), targets, machine)
+    options: dict[str, Any] = {"search": exact or query.text.strip() or None}
+    if query.licence:
+        options["filter"] = [f"license:{query.licence}"]
+    if query.largest:
+        options["num_parameters"] = f"max:{query.largest:g}B"
+    with api.asking() as call:
+        for info in call.api.list_models(
+            sort=_SORTS[query.sort], limit=LIMIT, expand=_EXPAND, token=call.token, **options
+        ):
+            if info.pipeline_tag in _TASKS:
+                found.setdefault(str(info.id), as_model(info, targets, machine))
+    return tuple(model for model in found.values() if _wanted(model, query))
+
+
+def _wanted(model: HubModel, query: Search) -> bool:
+    if query.family and query.family.lower() not in f"{model.family} {model.repo_id}".lower().replace(
+        "-", " "
+    ):
+        return False
+    if query.licence and model.licence != query.licence:
+        return False
+    if query.largest and model.parameters > query.largest:
+        return False
+    if query.only_with_head and not model.has_known_head:
+        return False
+    return not (query.only_fitting and model.fit is not None and model.fit.verdict is Verdict.NO)
+
+
+def candidates(
+    api: HubApi, target: str, pairs: Iterable[CataloguePair]
+) -> list[tuple[str, str, HubModel | None]]:
+    """Repositories that may be heads of ``target``: (name, where it was found, hit), likeliest first.
+
+    :raises HubError: the hub does not answer; what the catalogue knows is still known without it.
+    """
+    known = [pair.head for pair in pairs if pair.target == target]
+    found: dict[str, tuple[str, HubModel | None]] = {head: ("catalogue", None) for head in known}
+    short = target.rpartition("/")[2]
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("metadata", {"filter": [f"base_model:{target}"], "search": "eagle"}),
+        ("metadata", {"filter": [f"base_model:{target}", "speculators"]}),
+        ("search", {"search": f"{short} eagle"}),
+        ("search", {"search": f"eagle3 {short}"}),
+        ("search", {"search": f"{short}-speculator"}),
+    ]
+    with api.asking() as call:
+        for source, options in asked:
+            for info in call.api.list_models(
+                sort="downloads", limit=8, expand=_EXPAND, token=call.token, **options
+            ):
+                model = as_model(info)
+                if source == "search" and not re.search(r"eagle|medusa|specul", model.repo_id, re.I):
+                    continue
+                at, hit = found.get(model.repo_id, (source, None))
+                found[model.repo_id] = (at, hit or model)
+    return [(name, source, hit) for name, (source, hit) in found.items() if name != target]

@@ -1,0 +1,132 @@
+"""What is on this computer already: the hub cache, and folders and GGUF files that the user imported."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.errors import EngineError, ModelError
+from engine.hub import cache
+from engine.hub.part import replace_text
+from engine.hub_protocol import LocalEntry
+
+_HEAD_KEYS = (
+    "draft_vocab_size",
+    "speculators_model_type",
+    "medusa_num_heads",
+    "eagle_config",
+    "truncated_vocab_size",
+)
+_HEAD_NAMES = re.compile(r"eagle|medusa|speculator", re.IGNORECASE)
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
+
+
+def is_head(config: Mapping[str, Any], name: str, has_tokenizer: bool) -> bool:
+    """Whether this is a head rather than a whole model, from what lies beside the weights."""
+    if any(key in config for key in _HEAD_KEYS):
+        return True
+    if "Eagle" in str(config.get("architectures", "")):
+        return True
+    return not has_tokenizer and (
+        _HEAD_NAMES.search(name) is not None or config.get("num_hidden_layers") == 1
+    )
+
+
+def made_for(config: Mapping[str, Any]) -> str:
+    """The target that a head's configuration names, or ""."""
+    inner = config.get("speculators_config")
+    if isinstance(inner, Mapping) and isinstance(inner.get("verifier"), Mapping):
+        return str(inner["verifier"].get("name_or_path") or "")[:200]
+    for key in ("target_model_name_or_path", "base_model_name_or_path", "target_name"):
+        if config.get(key):
+            return str(config[key])[:200]
+    return ""
+
+
+def cached(folder: Path, unfinished: Iterable[tuple[str, str]] = ()) -> tuple[LocalEntry, ...]:
+    """The whole models and heads of a hub cache, the newest commit of each."""
+    newest: dict[str, LocalEntry] = {}
+    for each in cache.local_models(folder, unfinished):
+        path = each.folder / each.gguf if each.gguf else each.folder
+        newest[each.repo_id] = _entry(each.repo_id, path, each.size, each.config, each.repo_id, each.commit)
+    return tuple(newest.values())
+
+
+def _entry(
+    name: str, path: Path, size: int, config: Mapping[str, Any], repo_id: str = "", commit: str = ""
+) -> LocalEntry:
+    folder = path if path.is_dir() else path.parent
+    tokenizer = any((folder / file).exists() for file in _TOKENIZERS) or path.suffix == ".gguf"
+    head = path.suffix != ".gguf" and is_head(config, name, tokenizer)
+    return LocalEntry(
+        name,
+        str(path),
+        size,
+        head,
+        str(config.get("model_type", ""))[:40],
+        repo_id,
+        commit,
+        made_for(config) if head else "",
+    )
+
+
+class Imports:
+    """Paths that the user brought in. They stay where they are; only the list is kept."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def entries(self) -> tuple[LocalEntry, ...]:
+        """Those that are still there and whole."""
+        found = []
+        for path in self._paths():
+            try:
+                found.append(look_at(Path(path)))
+            except EngineError:
+                continue
+        return tuple(found)
+
+    def add(self, path: Path) -> LocalEntry:
+        """:raises ModelError: it is no whole model, head or GGUF file."""
+        entry = look_at(path)
+        paths = [each for each in self._paths() if each != entry.path]
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(self._path, json.dumps([*paths, entry.path]))
+        return entry
+
+    def _paths(self) -> list[str]:
+        try:
+            raw = json.loads(self._path.read_text("utf-8"))
+        except (OSError, ValueError):
+            return []
+        return [str(path) for path in raw] if isinstance(raw, list) else []
+
+
+def look_at(path: Path) -> LocalEntry:
+    """A folder or a GGUF file as an entry. :raises ModelError: it is neither, or not whole."""
+    path = path.expanduser().absolute()
+    if path.is_file():
+        try:
+            with path.open("rb") as file:
+                magic = file.read(4)
+        except OSError as error:
+            raise ModelError(
+                f"{path} cannot be read: {error.strerror or error}.", "Choose another file."
+            ) from None
+        if magic != b"GGUF":
+            raise ModelError(
+                f"{path.name} is no GGUF file.", "Choose a .gguf file, or a folder with a model."
+            )
+        return _entry(path.stem, path, path.stat().st_size, {})
+    if not path.is_dir():
+        raise ModelError(f"{path} does not exist.", "Choose it again.")
+    quantised = sorted(path.glob("*.gguf"))
+    if quantised and not (path / "config.json").exists():
+        return look_at(quantised[0])
+    if problem := cache.whole(path):
+        raise ModelError(f"{path} is no whole model: {problem}.", "Choose the folder that holds config.json.")
+    size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+    return _entry(path.name, path, size, cache.read_config(path))

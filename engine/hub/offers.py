@@ -1,0 +1,81 @@
+"""The catalogue as this machine sees it: what fits, what is here, what is worth trying first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from engine.hub.details import Looker
+from engine.hub.fit import from_parameters
+from engine.hub.problems import HubError
+from engine.hub_protocol import CataloguePair, LocalEntry, Machine, PairOffer, Verdict
+
+_ORDER = {Verdict.FITS: 0, Verdict.TIGHT: 1, Verdict.UNKNOWN: 2, Verdict.NO: 3}
+CPU_PARAMETERS = 4.5
+"""Billions above which a model is too slow on a processor to be recommended."""
+
+
+def offers(
+    pairs: Iterable[CataloguePair], machine: Machine, entries: Iterable[LocalEntry], loaded_bytes: int
+) -> tuple[PairOffer, ...]:
+    """Every pair with a first guess of its memory, the best for this machine first."""
+    here = {entry.repo_id: entry for entry in entries if entry.repo_id}
+    made = []
+    for pair in pairs:
+        target, head = here.get(pair.target), here.get(pair.head)
+        made.append(
+            PairOffer(
+                pair,
+                from_parameters(machine, pair.parameters, loaded_bytes),
+                target.path if target else "",
+                head.path if head else "",
+                (target.size if target else 0) + (head.size if head else 0) if target and head else 0,
+            )
+        )
+    return arrange(made, machine)
+
+
+def arrange(made: Iterable[PairOffer], machine: Machine) -> tuple[PairOffer, ...]:
+    """Fitting and recommended first; among those the largest that the machine runs well."""
+
+    def order(offer: PairOffer) -> tuple[object, ...]:
+        pair = offer.pair
+        slow = not machine.is_gpu and pair.parameters > CPU_PARAMETERS
+        size = pair.parameters if slow else -pair.parameters
+        rank = _ORDER[offer.fit.verdict]
+        return (rank == 3, slow, not pair.is_recommended, rank, size, -pair.speedup, pair.head)
+
+    return tuple(sorted(made, key=order))
+
+
+def exact(offer: PairOffer, looker: Looker, machine: Machine, loaded_bytes: int) -> PairOffer | None:
+    """The offer with its memory from the tensors themselves; None where they cannot be looked at."""
+    pair = offer.pair
+    try:
+        target = (
+            looker.local_content(Path(offer.target_folder))
+            if offer.target_folder
+            else looker.content_of(pair.target)
+        )
+        head = (
+            looker.local_content(Path(offer.head_folder))
+            if offer.head_folder
+            else looker.content_of(pair.head)
+        )
+    except HubError:
+        return None
+    fit = looker.fit(machine, target, head, loaded_bytes, pair.parameters)
+    size = target.weight_bytes + head.weight_bytes
+    return PairOffer(pair, fit, offer.target_folder, offer.head_folder, offer.download_bytes or size)
+
+
+def free_disk(folder: Path) -> int:
+    """Bytes free where the cache is, or will be."""
+    import shutil
+
+    for each in (folder, *folder.parents):
+        try:
+            return shutil.disk_usage(each).free
+        except OSError:
+            continue
+    return 0

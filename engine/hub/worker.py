@@ -1,0 +1,270 @@
+"""The hub's process: commands of the window in, events out, like :mod:`engine.worker`.
+
+What asks the network runs in a few threads, downloads in one of their own, and a
+ticker sends the state of the queue when it has changed. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Client
+from pathlib import Path
+from typing import Any, Protocol
+
+from engine.errors import EngineError
+from engine.hub import cache
+from engine.hub.api import HubApi
+from engine.hub.catalogue import catalogue
+from engine.hub.connection import Connection
+from engine.hub.details import Looker
+from engine.hub.downloads import Downloads
+from engine.hub.entry import problem_of
+from engine.hub.finding import search
+from engine.hub.headers import RemoteHeaders
+from engine.hub.judging import Judge
+from engine.hub.local import Imports, cached
+from engine.hub.memory import machine
+from engine.hub.offers import arrange, exact, free_disk, offers
+from engine.hub.place import HubPlace
+from engine.hub.problems import HubError, MissingError, OfflineError
+from engine.hub.tokens import Tokens
+from engine.hub.transfer import Retry
+from engine.hub_messages import (
+    Account,
+    Browse,
+    Cancel,
+    Catalogue,
+    Delete,
+    Details,
+    EnterToken,
+    Fetch,
+    FindHeads,
+    Found,
+    Heads,
+    HubEvent,
+    HubFailed,
+    Import,
+    Imported,
+    Local,
+    LookAt,
+    Pause,
+    Queue,
+    Resume,
+    Search,
+)
+from engine.hub_protocol import DownloadState, LocalEntry, Phase, Problem
+from engine.paths import cache_folder, data_folder
+from engine.protocol import Ready, Shutdown
+
+TICK = 0.25
+"""Seconds between two looks at the queue."""
+EXACT_OFFERS = 6
+"""Pairs whose tensors are looked at when the catalogue is opened."""
+
+
+class Channel(Protocol):
+    def recv(self) -> Any: ...
+
+    def send(self, event: Any) -> None: ...
+
+
+class HubWorker:
+    def __init__(self, channel: Channel, place: HubPlace | None = None, tokens: Tokens | None = None) -> None:
+        self._channel = channel
+        self._place = place or HubPlace.from_environment()
+        self._tokens = tokens or Tokens()
+        self._connection = Connection(self._place, self._tokens)
+        self._api = HubApi(self._place, self._tokens, self._connection)
+        self._judge = Judge()
+        headers = RemoteHeaders(self._api, cache_folder() / "headers")
+        self._looker = Looker(self._api, headers, self._judge)
+        self._imports = Imports(data_folder() / "imported_models.json")
+        self._downloads = Downloads(
+            self._api, self._connection, data_folder() / "downloads", retry=Retry(tries=12)
+        )
+        self._send_lock = threading.Lock()
+        self._ending = threading.Event()
+        self._loaded_bytes = 0
+        self._latest: dict[type, int] = {}
+        """The newest request of a kind: what older ones still find is not sent."""
+
+    def run(self) -> None:
+        """Serve until Shutdown or until the application is gone."""
+        self._downloads.start()
+        ticker = threading.Thread(target=self._tick, name="hub-ticker", daemon=True)
+        ticker.start()
+        self.send(Ready(self._place.endpoint))
+        # Nothing waits for these threads at the end: a request may hang in the network.
+        pool = ThreadPoolExecutor(max_workers=6, thread_name_prefix="hub-ask")
+        try:
+            while True:
+                command = self._channel.recv()
+                if isinstance(command, Shutdown):
+                    break
+                if isinstance(command, Search | LookAt | FindHeads):
+                    self._latest[type(command)] = command.request_id
+                pool.submit(self._serve, command)
+        except (EOFError, OSError):
+            pass  # the application is gone: end as if it had asked to
+        self._ending.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        self._downloads.close(2.0)
+        self._judge.close()
+
+    def send(self, event: HubEvent | Ready) -> None:
+        with self._send_lock:
+            try:
+                self._channel.send(event)
+            except (OSError, ValueError):
+                self._ending.set()
+
+    # ------------------------------------------------------------------ commands
+
+    def _serve(self, command: Any) -> None:
+        serves: dict[type, Callable[[Any], None]] = {
+            Browse: self._browse,
+            Search: self._search,
+            LookAt: self._look_at,
+            FindHeads: self._find_heads,
+            Fetch: self._fetch,
+            Pause: lambda each: self._downloads.pause(each.download_id),
+            Resume: lambda each: self._downloads.resume(each.download_id),
+            Cancel: lambda each: self._downloads.cancel(each.download_id, each.delete),
+            EnterToken: self._enter_token,
+            Import: self._import,
+            Delete: self._delete,
+        }
+        serve = serves.get(type(command))
+        if serve is None:
+            return
+        try:
+            serve(command)
+        except EngineError as error:
+            self._fail(command, problem_of(error, self._tokens.redact))
+        except Exception as error:
+            words = self._tokens.redact(f"{type(error).__name__}: {error}")
+            detail = self._tokens.redact(traceback.format_exc())
+            print(detail, flush=True)  # into the log of this process
+            self._fail(command, Problem("hub", f"This failed: {words}.", "Try again."))
+
+    def _fail(self, command: Any, problem: Problem) -> None:
+        self.send(HubFailed(getattr(command, "request_id", 0), problem))
+
+    def _is_latest(self, command: Search | LookAt | FindHeads) -> bool:
+        return self._latest.get(type(command)) == command.request_id and not self._ending.is_set()
+
+    def _local(self) -> tuple[LocalEntry, ...]:
+        own = cached(self._place.cache, self._downloads.unfinished())
+        return (*own, *self._imports.entries())
+
+    def _browse(self, command: Browse) -> None:
+        self._loaded_bytes = command.loaded_bytes
+        pairs, problem = catalogue(data_folder())
+        entries, here = self._local(), machine()
+        self.send(Local(entries))
+        made = offers(pairs, here, entries, self._loaded_bytes)
+        self.send(Catalogue(here, made, problem))
+        self._send_queue(self._downloads.states())
+        self._send_account()
+        known = list(made)
+        for place, offer in enumerate(made[:EXACT_OFFERS]):
+            if self._ending.is_set() or self._place.offline:
+                return
+            better = exact(offer, self._looker, here, self._loaded_bytes)
+            if better is not None:
+                known[place] = better
+                self.send(Catalogue(here, arrange(known, here), problem))
+
+    def _search(self, command: Search) -> None:
+        models = search(self._api, command, catalogue(data_folder())[0], machine())
+        if self._is_latest(command):
+            self.send(Found(command.request_id, models))
+
+    def _look_at(self, command: LookAt) -> None:
+        pairs = catalogue(data_folder())[0]
+        details = self._looker.details(
+            command.repo_id, command.head, machine(), self._loaded_bytes, pairs, self._local()
+        )
+        if self._is_latest(command):
+            self.send(Details(command.request_id, details))
+
+    def _find_heads(self, command: FindHeads) -> None:
+        entries = self._local()
+        here = next((each for each in entries if command.target in (each.path, each.repo_id)), None)
+        name = (here.repo_id or here.name) if here else command.target
+        pairs = catalogue(data_folder())[0]
+        latest: tuple[Any, ...] = ()
+        try:
+            for latest in self._looker.heads(name, pairs, entries, here.path if here else ""):
+                if not self._is_latest(command):
+                    return
+                self.send(Heads(command.request_id, command.target, latest, is_complete=False))
+        except HubError:
+            if not latest:
+                raise
+        if self._is_latest(command):
+            self.send(Heads(command.request_id, command.target, latest))
+
+    def _fetch(self, command: Fetch) -> None:
+        for place, repo_id in enumerate(command.repo_ids):
+            self._downloads.add(repo_id, only=command.only if place == 0 else ())
+        self._send_queue(self._downloads.states())
+
+    def _enter_token(self, command: EnterToken) -> None:
+        if command.token.strip():
+            self._tokens.enter(command.token)
+        else:
+            self._tokens.forget()
+        self._send_account()
+
+    def _send_account(self) -> None:
+        token, source = self._tokens.current()
+        name, problem = "", None
+        if token and not self._place.offline:
+            try:
+                name = self._api.who()
+            except (OfflineError, MissingError):
+                pass
+            except HubError as error:
+                problem = problem_of(error, self._tokens.redact)
+        self.send(Account(name, source, problem, self._place.offline))
+
+    def _import(self, command: Import) -> None:
+        entry = self._imports.add(Path(command.path))
+        self.send(Imported(command.request_id, entry))
+        self.send(Local(self._local()))
+
+    def _delete(self, command: Delete) -> None:
+        cache.delete_model(self._place.cache, command.repo_id, command.commit)
+        self.send(Local(self._local()))
+
+    # ------------------------------------------------------------------ the queue
+
+    def _tick(self) -> None:
+        sent: tuple[DownloadState, ...] = ()
+        done: set[str] = set()
+        while not self._ending.wait(TICK):
+            states = self._downloads.states()
+            if states != sent:
+                self._send_queue(states)
+                sent = states
+            finished = {each.download_id for each in states if each.phase is Phase.DONE}
+            if finished - done:
+                self.send(Local(self._local()))
+            done = finished
+
+    def _send_queue(self, states: tuple[DownloadState, ...]) -> None:
+        self.send(Queue(states, free_disk(self._place.cache)))
+
+
+def connect(address: str) -> None:
+    """Serve the application listening at ``address``; its key is in EYRIE_AUTHKEY (hex)."""
+    key = bytes.fromhex(os.environ.pop("EYRIE_AUTHKEY", ""))
+    with Client(address, authkey=key) as connection:
+        HubWorker(connection).run()
+    # Threads that hang in the network must not keep the process.
+    os._exit(0)
