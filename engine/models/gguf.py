@@ -84,10 +84,10 @@ def convert(
         with disk_errors(place, size):
             progress("Converting the tokenizer", 0.0)
             tokenizer = architecture.tokenizer(file)
-            _write_json(place / "tokenizer.json", tokenizer)
-            _write_json(place / "config.json", architecture.config(file))
-            for name, content in _settings(file, architecture).items():
-                _write_json(place / name, content)
+            write_json(place / "tokenizer.json", tokenizer)
+            write_json(place / "config.json", architecture.config(file))
+            for name, content in settings_of(file, architecture.tokenizer_class).items():
+                write_json(place / name, content)
             _write_tensors(file, architecture, shapes, place / "model.safetensors", progress, cancelled)
             write_manifest(place, {"name": source.name, "bytes": file.size, "sha256": sha256})
     progress("The model is ready", 1.0)
@@ -127,7 +127,7 @@ def write_manifest(folder: Path, source: Mapping[str, object]) -> None:
         name: (folder / name).stat().st_size
         for name in ("model.safetensors", "tokenizer.json", "config.json")
     }
-    _write_json(folder / MANIFEST, {"converter": CONVERTER_VERSION, "source": dict(source), "files": files})
+    write_json(folder / MANIFEST, {"converter": CONVERTER_VERSION, "source": dict(source), "files": files})
 
 
 def sha256_of(path: Path, cancelled: Cancelled = never) -> str:
@@ -174,12 +174,12 @@ def _write_tensors(
         os.fsync(out.fileno())
 
 
-def _settings(file: GGUFFile, architecture: Architecture) -> dict[str, dict[str, Any]]:
+def settings_of(file: GGUFFile, tokenizer_class: str) -> dict[str, dict[str, Any]]:
     """``tokenizer_config.json`` and ``generation_config.json``."""
     tokens = file.texts("tokenizer.ggml.tokens")
     ids = special_ids(file)
     settings: dict[str, Any] = {name: tokens[number] for name, number in ids.items()}
-    settings["tokenizer_class"] = architecture.tokenizer_class
+    settings["tokenizer_class"] = tokenizer_class
     settings["model_max_length"] = file.whole(f"{file.text('general.architecture')}.context_length")
     if "tokenizer.chat_template" in file.metadata:
         settings["chat_template"] = file.text("tokenizer.chat_template")
@@ -195,7 +195,7 @@ def _settings(file: GGUFFile, architecture: Architecture) -> dict[str, dict[str,
     return {"tokenizer_config.json": settings, "generation_config.json": generation}
 
 
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
     # The tokenizer has a quarter of a million entries: one line is a third of the size of an indented one.
     large = path.name == "tokenizer.json"
     separators = (",", ":") if large else None

@@ -193,3 +193,14 @@ def save(name: str, folder: Path) -> tuple[Any, Path]:
     model = make(name)
     model.save_pretrained(folder)
     return model, folder
+
+
+def hub_tensors(model: Any) -> dict[str, torch.Tensor]:
+    """A model's tensors under the names of a saved checkpoint."""
+    import tempfile
+
+    from safetensors.torch import load_file
+
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        return load_file(Path(folder) / "model.safetensors")
