@@ -20,3 +20,13 @@ def own_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     for name in ("SMALLEST_SEGMENT", "LARGEST_SEGMENT", "BLOCK", "HASH_BLOCK", "JOURNAL_SECONDS"):
         monkeypatch.setattr(transfer, name, getattr(transfer, name))
     yield
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of a small random model and two heads, made once."""
+    from tests.hub.tiny_repositories import make
+
+    folder = tmp_path_factory.mktemp("tiny")
+    make(folder)
+    return folder

@@ -1,0 +1,189 @@
+"""The hub's process over its messages: search, details, heads with verdicts, downloads, what is here."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import constants
+
+from engine.hub.place import HubPlace
+from engine.hub.tokens import Tokens
+from engine.hub.worker import HubWorker
+from engine.hub_messages import (
+    Account,
+    Browse,
+    Catalogue,
+    Delete,
+    Details,
+    EnterToken,
+    Fetch,
+    FindHeads,
+    Found,
+    Heads,
+    HubFailed,
+    Import,
+    Imported,
+    Local,
+    LookAt,
+    Queue,
+    Search,
+)
+from engine.hub_protocol import PairVerdict, Phase, Sort, TokenSource, Verdict
+from engine.protocol import Shutdown
+from tests.hub.hub_setting import PATIENCE
+from tests.hub.tiny_repositories import HEAD, OTHER_HEAD, TARGET, repositories
+from tests.hub_server import Account as HubAccount
+from tests.hub_server import HubServer, Repository
+
+
+class Line:
+    """Both ends of a channel, and the worker at the other one."""
+
+    def __init__(self, hub: HubServer, folder: Path) -> None:
+        constants.HF_HUB_OFFLINE = False
+        self._commands: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.recv, self.send = self._commands.get, self.events.put
+        self.tell = self._commands.put
+        place = HubPlace(hub.endpoint, folder / "hub", timeout=PATIENCE, reserve=0)
+        self.worker = HubWorker(self, place, Tokens(use_keyring=False))
+        self._thread = threading.Thread(target=self.worker.run, daemon=True)
+        self._thread.start()
+
+    def wait(self, kind: type, when: Callable[[Any], bool] = lambda _: True) -> Any:
+        while True:
+            event = self.events.get(timeout=30)
+            if isinstance(event, kind) and when(event):
+                return event
+            if isinstance(event, HubFailed) and kind is not HubFailed:
+                raise AssertionError(event)
+
+    def close(self) -> None:
+        self.tell(Shutdown())
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def hub(tiny_folder: Path) -> Iterator[HubServer]:
+    gated = Repository(
+        "tests/gated-9b", {"config.json": b"{}", "model.safetensors": b"x"}, gated=True, likes=99
+    )
+    with HubServer([*repositories(tiny_folder), gated], {"hf_token12": HubAccount("ann")}) as server:
+        yield server
+
+
+@pytest.fixture
+def line(hub: HubServer, tmp_path: Path) -> Iterator[Line]:
+    made = Line(hub, tmp_path)
+    yield made
+    made.close()
+
+
+def test_search_sorts_and_filters(line: Line) -> None:
+    line.tell(Search(1, "tests/", sort=Sort.LIKES))
+    found = line.wait(Found).models
+    assert [model.repo_id for model in found][:2] == ["tests/gated-9b", TARGET]
+    assert {model.repo_id for model in found if model.is_head} == {HEAD, OTHER_HEAD}
+    assert [model.is_gated for model in found][:2] == [True, False]
+    line.tell(Search(2, "tests/", licence="mit"))
+    assert {model.repo_id for model in line.wait(Found).models} == {HEAD, OTHER_HEAD}
+    line.tell(Search(3, f"https://huggingface.co/{TARGET}/tree/main"))
+    (first, *_) = line.wait(Found).models
+    assert first.repo_id == TARGET and first.parameters == pytest.approx(0.0003)
+    line.tell(Search(4, "tests/", largest=1.0))
+    assert "tests/gated-9b" not in [model.repo_id for model in line.wait(Found).models]
+
+
+def test_details_tell_files_memory_and_card(line: Line, hub: HubServer) -> None:
+    line.tell(LookAt(1, TARGET, HEAD))
+    details = line.wait(Details).details
+    paths = dict(details.files)
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(paths)
+    assert details.download_bytes == sum(paths.values())
+    assert details.card.lstrip().startswith("# Tiny") and "license:" not in details.card
+    assert details.problem is None
+    assert details.fit.verdict is Verdict.FITS and not details.fit.is_rough
+    assert details.fit.head > 0
+    # Memory is known from the header: the weights themselves were not fetched.
+    size = paths["model.safetensors"]
+    assert all(end - start < size for start, end in hub.fetched("model.safetensors")) or size < 1 << 17
+    line.tell(LookAt(2, "tests/gated-9b"))
+    assert line.wait(Details).details.problem.kind == "hub-login"
+    line.tell(LookAt(3, "tests/none"))
+    assert line.wait(HubFailed).problem.kind == "hub-missing"
+
+
+def test_heads_come_with_verdicts_before_any_download(line: Line) -> None:
+    line.tell(FindHeads(1, TARGET))
+    heads = line.wait(Heads, lambda event: event.is_complete).heads
+    assert [(head.repo_id, head.report.verdict) for head in heads] == [
+        (HEAD, PairVerdict.FITS),
+        (OTHER_HEAD, PairVerdict.NOT),
+    ]
+    assert "vocabulary" in " ".join(heads[1].report.reasons)
+    assert heads[0].format == "SpecForge EAGLE-3" and heads[0].source == "metadata"
+
+
+def test_a_pair_is_fetched_listed_and_deleted(line: Line) -> None:
+    line.tell(Fetch((TARGET, HEAD)))
+    queued = line.wait(
+        Queue, lambda event: len(event.downloads) == 2 and event.downloads[1].phase is Phase.DONE
+    )
+    assert queued.free_disk > 0
+    folder = {each.repo_id: each.folder for each in queued.downloads}
+    local = line.wait(Local, lambda event: len(event.entries) == 2).entries
+    assert {(entry.repo_id, entry.path, entry.is_head) for entry in local} == {
+        (TARGET, folder[TARGET], False),
+        (HEAD, folder[HEAD], True),
+    }
+    line.tell(FindHeads(1, folder[TARGET]))
+    (first, *_) = line.wait(Heads, lambda event: event.is_complete).heads
+    assert (first.folder, first.report.verdict) == (folder[HEAD], PairVerdict.FITS)
+    (head,) = [entry for entry in local if entry.is_head]
+    line.tell(Delete(head.repo_id, head.commit))
+    assert [entry.repo_id for entry in line.wait(Local).entries] == [TARGET]
+
+
+def test_browsing_shows_the_catalogue_for_this_machine(line: Line) -> None:
+    line.tell(Browse(loaded_bytes=10**9))
+    catalogue = line.wait(Catalogue)
+    assert catalogue.machine.total > 0
+    first = catalogue.offers[0]
+    assert first.pair.is_recommended and first.fit.verdict in (Verdict.FITS, Verdict.TIGHT)
+    assert "unloaded first" in first.fit.words
+    verdicts = [offer.fit.verdict is Verdict.NO for offer in catalogue.offers]
+    assert verdicts == sorted(verdicts), "what does not fit comes last"
+    account = line.wait(Account)
+    assert (account.source, account.name) == (TokenSource.NONE, "")
+    line.tell(EnterToken("hf_token12"))
+    account = line.wait(Account)
+    assert (account.source, account.name) == (TokenSource.SESSION, "ann")
+    line.tell(EnterToken("hf_wrong123"))
+    account = line.wait(Account)
+    assert account.problem.kind == "hub-token" and "hf_wrong" not in str(account)
+    assert "hf_secret" not in repr(EnterToken("hf_secret"))
+
+
+def test_a_folder_and_a_gguf_file_are_imported_without_a_copy(
+    line: Line, tiny_folder: Path, tmp_path: Path
+) -> None:
+    line.tell(Import(1, str(tiny_folder / "target")))
+    entry = line.wait(Imported).entry
+    assert entry.path == str(tiny_folder / "target") and not entry.is_head
+    quantised = tmp_path / "model.gguf"
+    quantised.write_bytes(b"GGUF" + bytes(100))
+    line.tell(Import(2, str(quantised)))
+    assert line.wait(Imported).entry.path == str(quantised)
+    assert {each.path for each in line.wait(Local).entries} == {entry.path, str(quantised)}
+    half = tmp_path / "half"
+    half.mkdir()
+    (half / "config.json").write_text("{}")
+    line.tell(Import(3, str(half)))
+    failed = line.wait(HubFailed)
+    assert failed.request_id == 3 and "there are no weights" in failed.problem.message
