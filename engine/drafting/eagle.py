@@ -20,6 +20,9 @@ from engine.drafting.growth import Growth
 from engine.heads.inference import EagleInference
 from engine.tree import DraftTree
 
+EXPANSION = math.log(2.0)
+"""A node must be worth two rows to be expanded: a pass of the head costs about as much as that,
+and a child is never likelier than its parent."""
 REFRESH_ROWS = 256
 """Rows of one pass while the prompt's features go through the head."""
 TREE_ROOM = 32 * 64
@@ -102,7 +105,7 @@ class EagleDrafter(Drafter):
         for level in range(1, limits.depth + 1):
             fresh = growth.branch(limits.top_k, floor)
             fresh.sort(key=lambda node: (-scores[node], node))
-            bar = self._bar(scores, wanted)
+            bar = max(self._bar(scores, wanted), floor + EXPANSION)
             beam = [node for node in fresh[: limits.top_k] if scores[node] >= bar and growth.logs[node] >= sure]
             if not beam:
                 break
