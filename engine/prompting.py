@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,9 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
-from engine.errors import ModelError, PromptError
+from engine.errors import PromptError
 from engine.protocol import Message, Role
+from engine.thinking import SWITCH, without_thoughts
 
 DEMO = "demo"
 STOPS_FILE = "chat_format.json"
@@ -66,15 +66,22 @@ class ChatFormat:
     def load(cls, model: str | Path) -> ChatFormat:
         """The format of the model in folder ``model``, or of the demo model for ``"demo"``.
 
-        :raises PromptError: the model has no chat template, or one that is not valid jinja.
+        A model without a template gets a plain one, which ``notice`` says.
+
+        :raises PromptError: the template is not valid jinja.
         :raises ModelError: one of the folder's files is missing or is not valid JSON.
         """
-        loaded = _load_demo() if model == DEMO else _load_folder(Path(model))
+        from engine.chat_formats import load_demo, load_folder
+
+        loaded = load_demo() if model == DEMO else load_folder(Path(model))
         loaded._compiled()
         return loaded
 
-    def render(self, messages: Sequence[Message]) -> str:
+    def render(self, messages: Sequence[Message], thinking: bool | None = None) -> str:
         """The prompt for the next reply to ``messages``; rendering is deterministic.
+
+        ``thinking`` switches thoughts on or off where the template can; None leaves it to
+        the template. Thoughts of earlier replies are left out.
 
         When the last message is the assistant's, the prompt ends behind its text, so that
         the model writes on. Neighbouring messages of one role are joined, for many templates insist on
@@ -83,12 +90,12 @@ class ChatFormat:
 
         :raises PromptError: there is nothing to answer, or the template refuses the conversation.
         """
-        turns = _joined(messages)
+        turns = _joined(messages, self.thinking_tags)
         begun = turns.pop()["content"] if turns and turns[-1]["role"] == Role.ASSISTANT else ""
         if not turns or turns[-1]["role"] != Role.USER:
             raise PromptError("There is no user message to answer.", "Write a message and send it.")
         try:
-            return self._run(turns, begun)
+            return self._run(turns, begun, thinking)
         except jinja2.TemplateError as error:
             folded = _without_system(turns)
             if folded == turns:
@@ -96,7 +103,7 @@ class ChatFormat:
         except (TypeError, ValueError, ArithmeticError, LookupError, RecursionError, MemoryError) as error:
             raise self._refusal(error) from error
         try:
-            return self._run(folded, begun)
+            return self._run(folded, begun, thinking)
         except Exception as error:  # whatever a stranger's template does
             raise self._refusal(error) from error
 
@@ -106,20 +113,24 @@ class ChatFormat:
             "Start a new chat, or take the system prompt out. If it happens again, use another model.",
         )
 
-    def _run(self, turns: Sequence[Mapping[str, str]], begun: str = "") -> str:
+    def _run(self, turns: Sequence[Mapping[str, str]], begun: str, thinking: bool | None) -> str:
         """The prompt; with the beginning of a reply it ends behind that, joined as the template joins it."""
-        asked = self._fill(turns, add_generation_prompt=True)
+        asked = self._fill(turns, True, thinking)
         words = begun.strip()
         if not words:
             return asked
-        whole = self._fill([*turns, {"role": "assistant", "content": begun}], add_generation_prompt=False)
+        whole = self._fill([*turns, {"role": "assistant", "content": begun}], False, thinking)
         end = whole.rfind(words)
         if end < 0:  # the template leaves a part out, such as a thought
             return asked + begun
         return whole[: end + len(words)] + begun[len(begun.rstrip()) :]
 
-    def _fill(self, turns: Sequence[Mapping[str, str]], add_generation_prompt: bool) -> str:
+    def _fill(
+        self, turns: Sequence[Mapping[str, str]], add_generation_prompt: bool, thinking: bool | None
+    ) -> str:
         context: dict[str, Any] = dict(self.tokens)
+        if thinking is not None and self.thinking_optional:
+            context[SWITCH] = thinking
         copies = [dict(turn) for turn in turns]
         return self._compiled().render(
             messages=copies,
@@ -142,7 +153,7 @@ class ChatFormat:
 # --------------------------------------------------------------------------- conversations
 
 
-def _joined(messages: Sequence[Message]) -> list[dict[str, str]]:
+def _joined(messages: Sequence[Message], tags: tuple[str, str] | None) -> list[dict[str, str]]:
     """Plain dictionaries for the template, system messages first, one message a turn."""
     ordered = [m for m in messages if m.role is Role.SYSTEM] + [
         m for m in messages if m.role is not Role.SYSTEM
@@ -152,6 +163,8 @@ def _joined(messages: Sequence[Message]) -> list[dict[str, str]]:
         role, content = str(message.role.value), str(message.content)
         if role == Role.SYSTEM and not content.strip():
             continue
+        if tags is not None and role == Role.ASSISTANT and message is not messages[-1]:
+            content = without_thoughts(content, tags)
         if turns and turns[-1]["role"] == role:
             turns[-1]["content"] += "\n\n" + content
         else:
@@ -221,96 +234,3 @@ def _raise_exception(message: str) -> None:
 
 def _strftime_now(layout: str) -> str:
     return datetime.now().strftime(layout)
-
-
-# --------------------------------------------------------------------------- where formats come from
-
-
-def _load_demo() -> ChatFormat:
-    resources = files("resources")
-    about = json.loads(resources.joinpath("models", "demo.json").read_text(encoding="utf-8"))
-    return ChatFormat(
-        name=about["name"],
-        template=resources.joinpath("chat_templates", about["chat_template"]).read_text(encoding="utf-8"),
-        stop_strings=tuple(about["stop_strings"]),
-        eos_token_ids=tuple(about["eos_token_ids"]),
-        tokens=about["special_tokens"],
-    )
-
-
-def _load_folder(folder: Path) -> ChatFormat:
-    settings = _read_json(folder / "tokenizer_config.json")
-    template = _template_of(folder, settings)
-    if template is None:
-        raise PromptError(
-            f"{folder.name} has no chat template: it is a base model and continues text only.", OTHER_MODEL
-        )
-    generation = _read_json(folder / "generation_config.json", optional=True)
-    config = _read_json(folder / "config.json", optional=True)
-    tokens = {
-        name: text
-        for name, value in settings.items()
-        if name.endswith("_token") and (text := _token_text(value)) is not None
-    }
-    ours = _read_json(folder / STOPS_FILE, optional=True)
-    stops = ours.get("stop_strings") or generation.get("stop_strings") or ()
-    return ChatFormat(
-        name=folder.name,
-        template=template,
-        stop_strings=(stops,) if isinstance(stops, str) else tuple(stops),
-        eos_token_ids=_eos_ids(generation, config, settings, tokens.get("eos_token")),
-        tokens=tokens,
-    )
-
-
-def _template_of(folder: Path, settings: Mapping[str, Any]) -> str | None:
-    """The file wins over the entry, and of several named templates the one called ``default``."""
-    path = folder / "chat_template.jinja"
-    if path.is_file():
-        return path.read_text(encoding="utf-8")
-    found = settings.get("chat_template")
-    if found is None:
-        found = _read_json(folder / "chat_template.json", optional=True).get("chat_template")
-    if isinstance(found, list):
-        named = {entry["name"]: entry["template"] for entry in found}
-        found = named.get("default")
-    return found if isinstance(found, str) else None
-
-
-def _eos_ids(
-    generation: Mapping[str, Any],
-    config: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    eos_token: str | None,
-) -> tuple[int, ...]:
-    """Every id that ends a reply: those of the generation settings, else of the config, and ``eos_token`` itself."""
-    named = generation.get("eos_token_id")
-    if named is None:
-        named = config.get("eos_token_id", config.get("text_config", {}).get("eos_token_id"))
-    ids = [] if named is None else [named] if isinstance(named, int) else [int(i) for i in named]
-    for number, entry in settings.get("added_tokens_decoder", {}).items():
-        if eos_token is not None and _token_text(entry) == eos_token:
-            ids.append(int(number))
-    return tuple(dict.fromkeys(ids))
-
-
-def _token_text(value: object) -> str | None:
-    if isinstance(value, Mapping):
-        value = value.get("content")
-    return value if isinstance(value, str) else None
-
-
-def _read_json(path: Path, optional: bool = False) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        if optional:
-            return {}
-        raise ModelError(f"{path.name} is missing in {path.parent}.", "Download the model again.") from None
-    except (OSError, ValueError) as error:
-        raise ModelError(
-            f"{path} cannot be read ({error}).", "Delete the file and download it again."
-        ) from error
-    if not isinstance(content, dict):
-        raise ModelError(f"{path} does not hold a JSON object.", "Delete the file and download it again.")
-    return content

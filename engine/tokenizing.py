@@ -19,6 +19,7 @@ from typing import Any
 import tokenizers
 
 from engine.errors import ModelError
+from engine.thinking import TAG_TEXTS
 
 DOWNLOAD_AGAIN = "Delete the model and download it again."
 
@@ -44,10 +45,17 @@ class Tokenizer:
     def load(cls, folder: str | Path) -> Tokenizer:
         """Read ``tokenizer.json`` and, for the start token, ``tokenizer_config.json``.
 
+        Older models have sentencepiece's ``tokenizer.model`` instead, which is converted.
+
         :raises ModelError: ``tokenizer.json`` is missing, damaged or of an unknown kind.
         """
         folder = Path(folder)
         path = folder / "tokenizer.json"
+        if not path.is_file() and (folder / "tokenizer.model").is_file():
+            from engine.sentencepiece import convert
+
+            backend = convert(folder / "tokenizer.model")
+            return cls(backend, _bos_id(folder, backend), folder.name)
         if not path.is_file():
             raise ModelError(
                 f"{folder.name} has no tokenizer.json.",
@@ -141,7 +149,10 @@ class _Codec:
         self._byte_fallback = False
         self.strips_first_space = False
         added = backend.get_added_tokens_decoder()
-        self._special = frozenset(number for number, token in added.items() if token.special)
+        # A thought's tags are shown even where a tokenizer calls them special: they are text to mark.
+        self._special = frozenset(
+            number for number, token in added.items() if token.special and token.content not in TAG_TEXTS
+        )
         state = json.loads(backend.decoder.__getstate__()) if backend.decoder is not None else None
         for part in _flat(state):
             if not self._understands(part):

@@ -165,12 +165,6 @@ def test_a_thought_that_the_template_leaves_out_is_written_on(tmp_path: Path) ->
 # --------------------------------------------------------------------------- what is refused
 
 
-def test_a_base_model_is_refused_with_advice(tmp_path: Path) -> None:
-    with pytest.raises(PromptError, match="base model") as caught:
-        ChatFormat.load(write_model(tmp_path / "plain", None))
-    assert "instruction-tuned" in caught.value.next_step
-
-
 @pytest.mark.parametrize(
     "template",
     [
