@@ -110,6 +110,8 @@ class Piece:
     token_id: int
     text: str
     origin: Origin
+    thinking: bool = False
+    """Whether it belongs to the model's thought before the answer, the thought's tags included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +344,8 @@ class Finished:
     """The whole reply; equals the joined pieces."""
     notice: str = ""
     """Something the user should know, e.g. that EAGLE was switched off and why."""
+    thinking: int = 0
+    """Characters at the beginning of ``text`` that are the model's thought, its tags included."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,8 @@ class GenerationSettings:
     tree: TreeSettings = field(default_factory=TreeSettings)
     stop: tuple[str, ...] = ()
     """Stop strings in addition to the model's own."""
+    thinking: bool | None = None
+    """Thoughts before the answer, where :attr:`ModelInfo.thinking_optional`; None leaves it to the model."""
     method: str = ""
     """Id of a method of :attr:`ModelInfo.methods`; empty takes :attr:`ModelInfo.method`."""
     options: tuple[tuple[str, SettingValue], ...] = ()
