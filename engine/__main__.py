@@ -94,6 +94,12 @@ def parser() -> argparse.ArgumentParser:
     chat.add_argument("--max-tokens", type=int, default=256, help="length limit of the reply")
     chat.add_argument("--seed", type=int, default=None, help="makes sampling repeatable")
     chat.add_argument("--system", default="", help="a system message")
+    chat.add_argument(
+        "--thinking",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="thoughts before the answer, where the model's template can switch them",
+    )
     chat.add_argument("--quiet", action="store_true", help="no progress, no figures")
     _tree_options(chat)
 
@@ -142,8 +148,17 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _model_options(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--model", default="demo", help="a model folder, or “demo”")
+    sub.add_argument("--model", default="demo", help="a model folder, a .gguf file, or “demo”")
     sub.add_argument("--head", default=None, help="folder of the EAGLE head; the model's own by default")
+    sub.add_argument("--device", default="", help="cpu or cuda; a GPU where there is one")
+    sub.add_argument(
+        "--format",
+        default="",
+        choices=["", "nf4", "int8", "bfloat16", "float16", "float32"],
+        help="how weights are kept; nf4 on a GPU, int8 on a CPU",
+    )
+    sub.add_argument("--double-quant", action="store_true", help="nf4 that is 8 %% smaller, a little slower")
+    sub.add_argument("--context", type=int, default=0, help="tokens of one chat; 0 is a usual length")
 
 
 def _tree_options(sub: argparse.ArgumentParser) -> None:

@@ -71,9 +71,9 @@ class LoadedModel:
         """A fresh sequence over the model, for every method that it can use."""
         return Session(self.decoder, self.methods, self.limits, self.info.context_length)
 
-    def prompt(self, messages: Sequence[Message]) -> list[int]:
-        """The token ids that ask for the next reply to ``messages``."""
-        return self.tokenizer.encode(self.chat.render(messages), add_bos=self.chat.add_bos)
+    def prompt(self, messages: Sequence[Message], thinking: bool | None = None) -> list[int]:
+        """The token ids that ask for the next reply to ``messages``; see :meth:`ChatFormat.render`."""
+        return self.tokenizer.encode(self.chat.render(messages, thinking), add_bos=self.chat.add_bos)
 
 
 def load_model(

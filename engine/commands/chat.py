@@ -25,13 +25,17 @@ from engine.reply import run_reply
 
 def run(arguments: argparse.Namespace) -> int:
     quiet = arguments.quiet
-    model = load_model(Load(arguments.model, arguments.head), _progress(quiet))
+    model = load_model(load_command(arguments), _progress(quiet))
     if not quiet:
         _clear_line()
         info = model.info
         print(f"{info.name} · {info.weight_format} · {info.device}", file=sys.stderr)
         if info.head_problem and not arguments.no_eagle:
             print(f"EAGLE is off: {info.head_problem}", file=sys.stderr)
+        if info.notice:
+            print(info.notice, file=sys.stderr)
+        if arguments.thinking is not None and not info.thinking_optional:
+            print("This model's template has no switch for thoughts.", file=sys.stderr)
     settings = GenerationSettings(
         temperature=arguments.temperature,
         top_p=arguments.top_p,
@@ -40,6 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         eagle=not arguments.no_eagle,
         tree=TreeSettings(arguments.nodes, arguments.depth, arguments.tree_top_k),
+        thinking=arguments.thinking,
     )
     history = [Message(Role.SYSTEM, arguments.system)] if arguments.system else []
     session = model.session()
@@ -50,6 +55,18 @@ def run(arguments: argparse.Namespace) -> int:
         _answer(model, session, history, settings, quiet)
         return 0
     return _converse(model, session, history, settings, quiet)
+
+
+def load_command(arguments: argparse.Namespace) -> Load:
+    """What the options of every command that loads a model ask for."""
+    return Load(
+        arguments.model,
+        arguments.head,
+        device=arguments.device,
+        weight_format=arguments.format,
+        double_quant=arguments.double_quant,
+        context=arguments.context,
+    )
 
 
 def _converse(
@@ -95,7 +112,7 @@ def _compare(model: LoadedModel, history: list[Message], settings: GenerationSet
 def _answer(
     model: LoadedModel, session: Session, history: list[Message], settings: GenerationSettings, quiet: bool
 ) -> Finished:
-    prompt = model.prompt(history)
+    prompt = model.prompt(history, settings.thinking)
     switches = Switches(settings.eagle)
 
     def send(event: Event) -> None:
