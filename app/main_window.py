@@ -268,6 +268,8 @@ class MainWindow(WindowFrame):
     def _apply_settings(self, settings: Settings) -> None:
         self.commands.highlight.setChecked(settings.highlight)
         self.transcript.set_highlight(settings.highlight)
+        self.transcript.set_calm(settings.reduced_motion)
+        self.panel.set_calm(settings.reduced_motion)
         self.top_bar.show_eagle(self.client.model, settings.eagle)
         self._saver.start()
 

@@ -1,19 +1,48 @@
 """Where a prompt is typed. Enter sends, Shift+Enter makes a new line.
 
 Typing is possible at any time; what keeps a prompt from being sent is said in the
-line below it.
+line below it. Text files are attached with the button, dropped or pasted; they are part of
+the prompt's text (:mod:`app.chat.attachments`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from PySide6.QtCore import QEvent, QMimeData, QRectF, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QPainter, QPaintEvent, QPalette, QPen
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPlainTextEdit, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtGui import (
+    QDragEnterEvent,
+    QDragLeaveEvent,
+    QDropEvent,
+    QFocusEvent,
+    QKeyEvent,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+    QPen,
+)
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app import icons, theme
+from app.chat import attachments
+from app.chat.attachment_row import AttachmentRow
 
 MOST_LINES = 8
 HINT = "Enter sends, Shift+Enter starts a new line"
+
+
+def local_files(data: QMimeData) -> list[Path]:
+    return [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]
 
 
 class PromptEdit(QPlainTextEdit):
@@ -21,6 +50,8 @@ class PromptEdit(QPlainTextEdit):
 
     submitted = Signal()
     focus_changed = Signal()
+    files_given = Signal(list)
+    """Paths of files that were dropped or pasted."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -65,8 +96,13 @@ class PromptEdit(QPlainTextEdit):
             return
         super().keyPressEvent(event)
 
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:
+        return bool(local_files(source)) or source.hasText()
+
     def insertFromMimeData(self, source: QMimeData) -> None:
-        if source.hasText():
+        if files := local_files(source):
+            self.files_given.emit(files)
+        elif source.hasText():
             self.insertPlainText(source.text())
 
     def focusInEvent(self, event: QFocusEvent) -> None:
@@ -94,17 +130,37 @@ class Composer(QWidget):
         super().__init__(parent)
         self._obstacle = ""
         self._running = False
+        self._refused = ""
+        self._where = ""
+        self.setAcceptDrops(True)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.setSpacing(5)
         self._frame = _Frame()
-        row = QHBoxLayout(self._frame)
-        row.setContentsMargins(15, 9, 9, 9)
+        column = QVBoxLayout(self._frame)
+        column.setContentsMargins(9, 9, 9, 9)
+        column.setSpacing(2)
+        self.files = AttachmentRow()
+        self.files.changed.connect(self._on_text)
+        column.addWidget(self.files)
+        row = QHBoxLayout()
         row.setSpacing(8)
+        column.addLayout(row)
+        self.attach_button = QToolButton()
+        self.attach_button.setProperty("look", "small")
+        icons.dress(self.attach_button, "attach", "muted")
+        self.attach_button.setAccessibleName("Attach text files")
+        self.attach_button.setToolTip(
+            f"Attach text files (UTF-8, up to {attachments.MOST_BYTES // 1024} kB each); or drop them here"
+        )
+        self.attach_button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.attach_button.clicked.connect(self.ask_for_files)
+        row.addWidget(self.attach_button, 0, Qt.AlignmentFlag.AlignBottom)
         self.edit = PromptEdit()
         self.edit.submitted.connect(self._submit)
         self.edit.textChanged.connect(self._on_text)
         self.edit.focus_changed.connect(self._frame.update)
+        self.edit.files_given.connect(self.attach)
         self._frame.edit = self.edit
         row.addWidget(self.edit, 1, Qt.AlignmentFlag.AlignVCenter)
         self.send_button = QToolButton()
@@ -122,20 +178,27 @@ class Composer(QWidget):
 
     @property
     def text(self) -> str:
-        return self.edit.toPlainText()
+        """What was typed, and the attached files behind it."""
+        return attachments.joined(self.edit.toPlainText(), self.files.attachments)
 
     def set_text(self, text: str) -> None:
         if text != self.text:
-            self.edit.setPlainText(text)
+            typed, files = attachments.parted(text)
+            self._refused = ""
+            self.files.show_files(files)
+            self.edit.setPlainText(typed)
             self.edit.moveCursor(self.edit.textCursor().MoveOperation.End)
 
     def set_state(self, obstacle: str, running: bool, where: str = "") -> None:
         """``obstacle`` says why nothing can be sent, "" when it can. ``running``: Stop replaces Send."""
         self._obstacle, self._running = obstacle, running
-        self.hint.setText(
-            obstacle or (f"A reply is being written{where}. Esc stops it." if running else HINT)
-        )
+        self._where = where
+        self._show_hint()
         self._update()
+
+    def _show_hint(self) -> None:
+        writing = f"A reply is being written{self._where}. Esc stops it." if self._running else HINT
+        self.hint.setText(self._refused or self._obstacle or writing)
 
     def _update(self) -> None:
         button = self.send_button
@@ -147,6 +210,9 @@ class Composer(QWidget):
         button.setEnabled(enabled)
 
     def _on_text(self) -> None:
+        if self._refused:
+            self._refused = ""
+            self._show_hint()
         self._update()
         self.text_changed.emit(self.text)
 
@@ -161,6 +227,42 @@ class Composer(QWidget):
         if text and not self._obstacle and not self._running:
             self.submitted.emit(text)
 
+    # ------------------------------------------------------------------ files
+
+    def ask_for_files(self) -> None:
+        dialog = QFileDialog(self, "Attach text files")
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
+        dialog.filesSelected.connect(lambda paths: self.attach([Path(path) for path in paths]))
+        dialog.finished.connect(lambda _: dialog.deleteLater())
+        dialog.open()
+
+    def attach(self, paths: Sequence[Path]) -> None:
+        """Add files; what cannot be added is said below the field."""
+        files, refused = self.files.attachments, []
+        for path in paths:
+            try:
+                files.append(attachments.read(path))
+            except attachments.AttachmentError as error:
+                refused.append(str(error))
+        self.files.show_files(files)
+        self._refused = " ".join(refused[:2])
+        self._show_hint()
+        self.edit.setFocus()
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if local_files(event.mimeData()):
+            event.acceptProposedAction()
+            self._frame.set_awaiting(True)
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        self._frame.set_awaiting(False)
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        self._frame.set_awaiting(False)
+        if files := local_files(event.mimeData()):
+            event.acceptProposedAction()
+            self.attach(files)
+
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange and hasattr(self, "send_button"):
@@ -171,10 +273,16 @@ class _Frame(QWidget):
     """The rounded ground of the field; its outline shows the focus."""
 
     edit: QWidget | None = None
+    _awaiting = False
+
+    def set_awaiting(self, awaiting: bool) -> None:
+        """Whether files are held over it."""
+        self._awaiting = awaiting
+        self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         named = theme.tokens(self)
-        focused = self.edit is not None and self.edit.hasFocus()
+        focused = self._awaiting or (self.edit is not None and self.edit.hasFocus())
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QPen(named.accent if focused else named.edge, 1.6 if focused else 1.0))

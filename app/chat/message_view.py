@@ -12,6 +12,7 @@ from app.chat.conversation import ChatMessage
 from app.chat.message_body import MessageBody
 from app.chat.thinking_fold import thought_seconds
 from app.chat.version_switch import VersionSwitch
+from app.markdown.plain import plain_text
 from engine.protocol import Role
 
 FOLD_LINES = 30
@@ -75,9 +76,13 @@ class MessageView(QWidget):
         outer.addLayout(row)
         self._edit = _small_button("edit", "Edit this prompt")
         self._edit.clicked.connect(lambda: self.edit_requested.emit(self.message))
+        self._copy = _small_button("copy", "Copy this prompt")
+        self._copy.clicked.connect(lambda: self._copy_text(self._copy, "copy", self.message.text))
         below = QHBoxLayout()
+        below.setSpacing(2)
         below.addStretch(1)
         below.addWidget(self.versions)
+        below.addWidget(self._copy)
         below.addWidget(self._edit)
         outer.addLayout(below)
 
@@ -97,12 +102,17 @@ class MessageView(QWidget):
         row.setSpacing(2)
         self._figures = _wrapped_label("small")
         self._copy = _small_button("copy", "Copy this reply")
-        self._copy.clicked.connect(self._on_copy)
+        self._copy.clicked.connect(lambda: self._copy_text(self._copy, "copy", plain_text(self.answer)))
+        self._copy_source = _small_button("markdown", "Copy this reply as Markdown")
+        self._copy_source.clicked.connect(
+            lambda: self._copy_text(self._copy_source, "markdown", self.answer)
+        )
         self._again = _small_button("again", "Write this reply again")
         self._again.clicked.connect(lambda: self.regenerate_requested.emit(self.message))
         self._continue = _small_button("continue", "Continue this reply")
         self._continue.clicked.connect(lambda: self.continue_requested.emit(self.message))
         row.addWidget(self._copy)
+        row.addWidget(self._copy_source)
         row.addWidget(self._again)
         row.addWidget(self._continue)
         row.addWidget(self.versions)
@@ -167,6 +177,7 @@ class MessageView(QWidget):
         self.body.setVisible(bool(message.text))
         self._footer.setVisible(not message.is_running)
         self._copy.setVisible(bool(message.text))
+        self._copy_source.setVisible(bool(message.text))
         if message.stats is not None:
             self._figures.setText(figures.line(figures.summary(message.stats, message.reason)))
             self._figures.setToolTip(figures.details(message.stats))
@@ -205,10 +216,15 @@ class MessageView(QWidget):
 
     # ------------------------------------------------------------------ actions
 
-    def _on_copy(self) -> None:
-        QGuiApplication.clipboard().setText(self.message.text)
-        icons.dress(self._copy, "check", "accepted", self.palette())
-        QTimer.singleShot(1200, self._copy, lambda: icons.dress(self._copy, "copy", "muted", self.palette()))
+    @property
+    def answer(self) -> str:
+        """The message as written, without the thoughts before it."""
+        return self.message.text[self.body.sections.answer_start :].strip()
+
+    def _copy_text(self, button: QToolButton, icon: str, text: str) -> None:
+        QGuiApplication.clipboard().setText(text)
+        icons.dress(button, "check", "accepted", self.palette())
+        QTimer.singleShot(1200, button, lambda: icons.dress(button, icon, "muted", self.palette()))
         self.copied.emit()
 
 

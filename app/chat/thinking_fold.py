@@ -18,11 +18,11 @@ def thought_seconds(message: ChatMessage, start: int, end: int) -> float:
     stats = message.stats
     if stats is None or not message.runs or stats.decode_seconds <= 0:
         return 0.0
-    inside = [run.step for run in message.runs if start <= run.start < end]
+    inside = [run.step for run in message.runs if run.start < end and run.end > start]
     last = message.runs[-1].step
-    if not inside or last <= 0:
+    if not inside:
         return 0.0
-    return stats.decode_seconds * min(1.0, (inside[-1] - inside[0] + 1) / last)
+    return stats.decode_seconds * min(1.0, (inside[-1] - inside[0] + 1) / (last + 1))
 
 
 class ThinkingFold(QWidget):

@@ -8,10 +8,11 @@ views, once per batch of events.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QHelpEvent, QResizeEvent
+from PySide6.QtCore import QCoreApplication, QEvent, QPoint, QRect, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QHelpEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
@@ -35,6 +36,8 @@ CHUNK = 2
 """Messages made at each turn of the event loop after that."""
 PAGE = 40
 """Messages shown at once; as many more with each "earlier messages"."""
+CALM_SECONDS = 0.35
+"""Time between two additions of text with reduced motion."""
 MARGIN = 0.6
 """Texts are built that are this many heights of the window from being seen."""
 LINE_CHARACTERS = 92
@@ -80,6 +83,11 @@ class Transcript(QScrollArea):
         self._highlight = True
         self._busy = False
         self._follow = True
+        self._calm = False
+        self._drawn = 0.0
+        self._calm_timer = QTimer(self)
+        self._calm_timer.setSingleShot(True)
+        self._calm_timer.timeout.connect(self.flush)
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -142,8 +150,20 @@ class Transcript(QScrollArea):
         self._busy = busy
         self._update_actions()
 
+    def set_calm(self, calm: bool) -> None:
+        """Reduced motion: new text appears a few times a second."""
+        self._calm = calm
+
     def flush(self) -> None:
         """Draw every message that has changed."""
+        if self._calm and any(view.message.is_running for view in self._dirty.values()):
+            wait = CALM_SECONDS - (time.perf_counter() - self._drawn)
+            if wait > 0:
+                # Nothing may follow to bring the last of it.
+                if not self._calm_timer.isActive():
+                    self._calm_timer.start(round(wait * 1000) + 1)
+                return
+        self._drawn = time.perf_counter()
         dirty, self._dirty = self._dirty, {}
         for view in dirty.values():
             view.refresh()
@@ -152,6 +172,9 @@ class Transcript(QScrollArea):
 
     def realise(self) -> None:
         """Build the texts that are seen, or nearly."""
+        if not self.isVisible():
+            return
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
         bar, height = self.verticalScrollBar(), self.viewport().height()
         margin = round(height * MARGIN)
         top, bottom = bar.value() - margin, bar.value() + height + margin
@@ -164,7 +187,9 @@ class Transcript(QScrollArea):
             if place <= bottom and not body.isHidden():
                 built = body.realise(top - place, bottom - place) or built
         if built:
-            # Heights have changed: look again once they are known.
+            # Heights have changed: stay where we are before anything is painted, and look again.
+            QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
+            self._stay()
             self._realiser.start()
 
     def _views_in_order(self) -> list[MessageView]:
@@ -226,6 +251,7 @@ class Transcript(QScrollArea):
         self._earlier.setVisible(0 < self._first <= self._goal)
         self._earlier.setText(f"Show {min(PAGE, self._first)} earlier messages")
         self._update_actions()
+        self._realiser.start()
 
     def _make_view(self, message: ChatMessage) -> MessageView:
         view = MessageView(message, self._highlight)
@@ -351,6 +377,10 @@ class Transcript(QScrollArea):
                     QToolTip.showText(event.globalPos(), words, under)
                     return True
         return super().event(event)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._realiser.start()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

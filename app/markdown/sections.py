@@ -10,7 +10,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 TAGS = ("think", "thinking")
-PIECE = 6000
+PIECE = 3000
 """Characters that are built at once; a longer text is shown in several pieces."""
 
 _OPENING = re.compile(r"\s*<(think|thinking)>")

@@ -187,6 +187,9 @@ class SettingsDialog(QDialog):
         self.font_size.number.setSuffix(" pt")
         self._row(form, "Theme", self.theme)
         self._row(form, "Font size", self.font_size)
+        self.reduced_motion = QCheckBox("Reduce motion: show new text and trees a few times a second")
+        self.reduced_motion.toggled.connect(lambda _: self._changed())
+        form.addRow(self.reduced_motion)
 
     def _build_memory(self, column: QVBoxLayout) -> None:
         form = self._section(column, "Memory", "An unloaded model comes back with the next prompt.")
@@ -210,6 +213,7 @@ class SettingsDialog(QDialog):
         self.highlight.setChecked(settings.highlight)
         self.theme.setCurrentIndex(self.theme.findData(settings.theme))
         self.font_size.set_value(settings.font_size)
+        self.reduced_motion.setChecked(settings.reduced_motion)
         self.idle_unload.set_value(settings.idle_unload_minutes)
         self._filling = False
 
@@ -227,6 +231,7 @@ class SettingsDialog(QDialog):
             highlight=self.highlight.isChecked(),
             theme=ThemeChoice(self.theme.currentData()),
             font_size=self.font_size.value(),
+            reduced_motion=self.reduced_motion.isChecked(),
             idle_unload_minutes=self.idle_unload.value(),
         )
 

@@ -43,6 +43,8 @@ class Settings:
     theme: ThemeChoice = ThemeChoice.SYSTEM
     font_size: int | None = None
     """Points; ``None`` is the system's."""
+    reduced_motion: bool = False
+    """Show what grows a few times a second instead of at every frame."""
     idle_unload_minutes: int | None = 30
     """Minutes without use after which the model is unloaded; ``None``: never."""
     tour_seen: bool = False

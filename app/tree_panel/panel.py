@@ -25,6 +25,8 @@ FRAME_MS = 17
 SLOWEST_FRAME_MS = 136
 TABLE_FRAME_MS = 250
 """The same while the table is shown: rows that change faster can be neither read nor read out."""
+CALM_FRAME_MS = 500
+"""The same with reduced motion."""
 FRAME_BUDGET = 0.008
 """Seconds. A frame that takes longer doubles the time to the next."""
 REPLIES_KEPT = 6
@@ -59,6 +61,7 @@ class TreePanel(PanelFace):
         self._ended = False
         self._dirty = False
         self._interval = FRAME_MS
+        self._calm = False
         self._last_frame = 0.0
         self._recalling: tuple[ReplyHistory, Iterator[list[Step]]] | None = None
         self._timer = QTimer(self)
@@ -199,6 +202,10 @@ class TreePanel(PanelFace):
             self._changed()
         return True
 
+    def set_calm(self, calm: bool) -> None:
+        """Reduced motion: draw twice a second at most."""
+        self._calm = calm
+
     def _look_at(self, history: ReplyHistory | None) -> None:
         self._timer.stop()
         self._shown = history
@@ -283,6 +290,7 @@ class TreePanel(PanelFace):
         elif not self._timer.isActive():
             since = (time.perf_counter() - self._last_frame) * 1000
             least = TABLE_FRAME_MS if self.stack.currentWidget() is self.table else 0
+            least = max(least, CALM_FRAME_MS) if self._calm else least
             self._timer.start(max(0, round(max(self._interval, least) - since)))
 
     @Slot()

@@ -6,8 +6,8 @@ By hand, in the place of the real engine::
 
     EYRIE_ENGINE_COMMAND="python -m tests.app.fake_engine" python -m app --temp-data-dir
 
-The prompt then chooses what happens: ``/crash``, ``/fail``, ``/long`` and ``/slow`` do what they
-say, ``/prompt`` reads for a while; anything else is answered with a few sentences.
+The prompt then chooses what happens: ``/crash``, ``/fail``, ``/long``, ``/quick`` and ``/slow`` do what
+they say, ``/mixed`` writes Markdown of all kinds at 300 tokens a second, ``/prompt`` reads for a while; anything else is answered with a few sentences.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 from app.rehearsal import RehearsalEngine, Script
 from app.transport import CommandSource, ThreadTransport
 from engine.protocol import Command, Event, Failed, Generate, Shutdown
+from tests.app.markdown_samples import mixed_text
 
 SENTENCE = "The quick brown fox jumps over the lazy dog, and then it sits down to think about it. "
 PROBLEM = Failed(
@@ -101,6 +102,11 @@ class _ByPrompt(RehearsalEngine):
         if "/long" in prompt:
             script = replace(script, reply=say((SENTENCE * 5 + "\n\n") * 60), tokens_per_second=120.0)
             request = replace(request, settings=replace(request.settings, max_new_tokens=100_000))
+        if "/mixed" in prompt:
+            script = replace(script, reply=say(mixed_text(30000)), tokens_per_second=300.0)
+            request = replace(request, settings=replace(request.settings, max_new_tokens=100_000))
+        if "/quick" in prompt:
+            script = replace(script, tokens_per_second=5000.0)
         if "/slow" in prompt:
             script = replace(script, tokens_per_second=4.0)
         if "/prompt" in prompt:

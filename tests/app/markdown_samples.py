@@ -45,3 +45,30 @@ def cuts(text: str, seed: int, longest: int = 30) -> list[str]:
         made.append(text[place : place + size])
         place += size
     return made
+
+
+CODE = "".join(
+    f"def step_{n}(state: dict[str, int]) -> int:\n"
+    f'    """Take step {n}."""\n'
+    f"    return state.get('count', {n}) + {n}  # no side effects\n\n\n"
+    for n in range(6)
+)
+FORMULAS = "".join(
+    f"The term $a_{{{n}}} = \\frac{{{n}}}{{n+1}}$ grows, and\n\n$$\n\\sum_{{i=1}}^{{{n}}} i^2 = \\frac{{{n}(n+1)}}{{6}}\n$$\n\n"
+    for n in range(4)
+)
+PROSE = "The quick **brown** fox jumps over the *lazy* dog, and `then` it sits down to think about it. "
+
+
+def mixed_text(tokens: int) -> str:
+    """A reply of about so many tokens with everything in it, formulas that repeat and ones that are new."""
+    parts, length, number = [], 0, 0
+    while length < tokens * 3.2:
+        number += 1
+        part = (
+            f"## Part {number}\n\n{PROSE * 5}\n\n```python\n{CODE}```\n\n{FORMULAS}"
+            f"Here $x_{{{number}}}$ is new.\n\n" + "".join(FRAGMENTS[:15]) + "".join(f"{n}. {PROSE}\n" for n in range(1, 6)) + "\n"
+        )
+        parts.append(part)
+        length += len(part)
+    return "".join(parts)

@@ -155,6 +155,8 @@ def test_copy_gives_the_text_alone(qtbot: QtBot, open_window: OpenWindow) -> Non
     reply = ask(qtbot, window)
     finish(qtbot, window)
     qtbot.mouseClick(view_of(window, reply)._copy, Qt.MouseButton.LeftButton)
+    assert QGuiApplication.clipboard().text() == HOSTILE.replace("**", "")
+    qtbot.mouseClick(view_of(window, reply)._copy_source, Qt.MouseButton.LeftButton)
     assert QGuiApplication.clipboard().text() == HOSTILE
     assert not QGuiApplication.clipboard().mimeData().hasHtml()
 

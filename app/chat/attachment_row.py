@@ -1,0 +1,90 @@
+"""The files attached to the prompt that is being written, each with a button to take it away."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+
+from app import icons, theme
+from app.chat.attachments import Attachment
+
+LONGEST_NAME = 44
+
+
+class Chip(QWidget):
+    """One file: its name, its size, and the button."""
+
+    removed = Signal()
+
+    def __init__(self, attachment: Attachment, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(10, 2, 3, 2)
+        row.setSpacing(7)
+        name = attachment.name
+        if len(name) > LONGEST_NAME:
+            name = f"{name[: LONGEST_NAME // 2]}…{name[-LONGEST_NAME // 2 :]}"
+        self.label = QLabel(name)
+        self.label.setTextFormat(Qt.TextFormat.PlainText)
+        self.label.setToolTip(attachment.name)
+        size = QLabel(attachment.size)
+        size.setProperty("textRole", "small")
+        self.button = QToolButton()
+        self.button.setProperty("look", "small")
+        icons.dress(self.button, "close", "muted")
+        words = f"Take {attachment.name} away"
+        self.button.setToolTip(words)
+        self.button.setAccessibleName(words)
+        self.button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.button.clicked.connect(self.removed)
+        for part in (self.label, size, self.button):
+            row.addWidget(part)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(theme.tokens(self).grid)
+        painter.setBrush(theme.tokens(self).background_alt)
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 9, 9)
+
+
+class AttachmentRow(QWidget):
+    """The chips, one under the other; hidden while there are none."""
+
+    changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._attachments: list[Attachment] = []
+        self.chips: list[Chip] = []
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 2, 0, 4)
+        self._column.setSpacing(4)
+        self.setAccessibleName("Attached files")
+        self.hide()
+
+    @property
+    def attachments(self) -> list[Attachment]:
+        return list(self._attachments)
+
+    def show_files(self, attachments: list[Attachment]) -> None:
+        """Replace all of them."""
+        if attachments == self._attachments:
+            return
+        self._attachments = list(attachments)
+        for chip in self.chips:
+            chip.hide()
+            chip.deleteLater()
+        self.chips = []
+        for number, attachment in enumerate(attachments):
+            chip = Chip(attachment)
+            chip.removed.connect(lambda number=number: self._remove(number))
+            self._column.addWidget(chip, 0, Qt.AlignmentFlag.AlignLeft)
+            self.chips.append(chip)
+        self.setVisible(bool(attachments))
+        self.changed.emit()
+
+    def _remove(self, number: int) -> None:
+        self.show_files(self._attachments[:number] + self._attachments[number + 1 :])

@@ -1,0 +1,107 @@
+"""Text files in a prompt: read with care, part of its text, and found in it again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.chat.attachments import MOST_BYTES, Attachment, AttachmentError, joined, parted, read
+from app.chat.composer import Composer
+
+FILES = [
+    Attachment("notes.txt", "one\ntwo"),
+    Attachment("main.py", "print('```')\n```\nx\n````"),
+    Attachment("leer.md", ""),
+    Attachment("名前 ü.txt", "```file other.txt\ninner\n```"),
+]
+
+
+@pytest.mark.parametrize("typed", ["", "Look at this.", "Two\n\nparts\n```py\nx\n```", "ends with\n```file a.txt\nx\n```\nmore"])
+@pytest.mark.parametrize("count", [0, 1, 2, 4])
+def test_files_are_found_again(typed: str, count: int) -> None:
+    text = joined(typed, FILES[:count])
+    assert parted(text) == (typed, FILES[:count])
+
+
+def test_text_that_only_looks_like_a_file_stays_text() -> None:
+    for text in ("```file a.txt\nnot closed", "```file a.txt\nx\n```\nafter", "see ```file a.txt", "```file \nx\n```"):
+        typed, files = parted(text)
+        assert joined(typed, files) == text and not files
+
+
+def test_a_file_is_read_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "größe.txt"
+    path.write_bytes("\ufeffa\r\nb\r\n".encode())
+    assert read(path) == Attachment("größe.txt", "a\nb")
+    (tmp_path / "most").write_bytes(b"x" * MOST_BYTES)
+    assert len(read(tmp_path / "most").text) == MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"\xff\xfe\x00", "not text in UTF-8"), (b"a\0b", "not a text file"), (b"x" * (MOST_BYTES + 1), "256 kB"), (None, "not a file")],
+)
+def test_what_cannot_be_attached_is_said(
+    qtbot: QtBot, look: QApplication, tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    path = tmp_path / "data"
+    path.mkdir() if content is None else path.write_bytes(content)
+    with pytest.raises(AttachmentError, match=said):
+        read(path)
+    composer = Composer()
+    qtbot.addWidget(composer)
+    composer.show()
+    composer.attach([path])
+    assert said in composer.hint.text() and composer.text == ""
+    qtbot.keyClicks(composer.edit, "x")
+    assert said not in composer.hint.text()
+
+
+def test_files_are_dropped_shown_and_taken_away(qtbot: QtBot, look: QApplication, tmp_path: Path) -> None:
+    paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    for path in paths:
+        path.write_text(path.stem * 3, "utf-8")
+    composer = Composer()
+    qtbot.addWidget(composer)
+    composer.resize(600, 100)
+    composer.show()
+    assert not composer.send_button.isEnabled()
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    button, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    enter = QDragEnterEvent(QPoint(9, 9), Qt.DropAction.CopyAction, data, button, none)
+    composer.dragEnterEvent(enter)
+    assert enter.isAccepted()
+    composer.dropEvent(QDropEvent(QPointF(9, 9), Qt.DropAction.CopyAction, data, button, none))
+    assert [chip.label.text() for chip in composer.files.chips] == ["a.txt", "b.txt"]
+    assert composer.send_button.isEnabled(), "files alone can be sent"
+    with qtbot.waitSignal(composer.text_changed) as changed:
+        qtbot.mouseClick(composer.files.chips[0].button, Qt.MouseButton.LeftButton)
+    assert changed.args == ["```file b.txt\nbbb\n```"]
+    assert composer.files.chips[0].button.accessibleName() == "Take b.txt away"
+    qtbot.keyClicks(composer.edit, "Why?")
+    with qtbot.waitSignal(composer.submitted) as sent:
+        qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
+    assert sent.args == ["Why?\n\n```file b.txt\nbbb\n```"]
+    draft = composer.text
+    composer.set_text("")
+    assert composer.text == "" and not composer.files.isVisible()
+    composer.set_text(draft)
+    assert composer.edit.toPlainText() == "Why?" and len(composer.files.chips) == 1
+
+
+def test_a_pasted_file_is_attached(qtbot: QtBot, look: QApplication, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("text", "utf-8")
+    composer = Composer()
+    qtbot.addWidget(composer)
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path))])
+    data.setText(str(path))
+    composer.edit.insertFromMimeData(data)
+    assert composer.edit.toPlainText() == "" and composer.text == "```file a.txt\ntext\n```"
