@@ -119,6 +119,8 @@ class ChatFormat:
         words = begun.strip()
         if not words:
             return asked
+        if self.thinking_tags is not None and asked.rstrip().endswith(self.thinking_tags[0]):
+            return asked + begun  # the prompt opens a thought, which no finished message shows
         whole = self._fill([*turns, {"role": "assistant", "content": begun}], False, thinking)
         end = whole.rfind(words)
         if end < 0:  # the template leaves a part out, such as a thought

@@ -26,6 +26,7 @@ from engine.protocol import (
     Verdict,
 )
 from engine.stopping import StopMatcher
+from engine.thinking import ThinkingMarker, open_in
 from engine.tokenizing import StreamDecoder, Tokenizer
 from engine.tree import DraftTree
 
@@ -145,15 +146,18 @@ def run_reply(
     switches: Switches,
     send: Callable[[Event], None],
     trees: bool = True,
+    thinking_tags: tuple[str, str] | None = None,
 ) -> Finished:
     """Run one reply, sending Started, PromptProgress and Steps; returns its end, not sent.
 
     The time spent in ``send`` between steps is not counted. ``trees=False`` leaves the
-    trees out of the steps (for a bench that only wants figures).
+    trees out of the steps (for a bench that only wants figures). What the model thinks
+    between ``thinking_tags`` is marked.
     """
     settings, name = request.settings, request.request_id
     goes_on = bool(request.messages) and request.messages[-1].role is Role.ASSISTANT
     text = ReplyText(tokenizer, (*stop_strings, *settings.stop), end_tokens, begun=goes_on)
+    marker = _marker(tokenizer, request, prompt, thinking_tags)
     tally = Tally()
     tokens: list[int] = []
     shown: list[str] = []
@@ -192,7 +196,8 @@ def run_reply(
         pieces = text.take(record.finish is not None)
         shown.extend(piece for _, piece in pieces)
         reason = record.finish or reason
-        send(_step(name, index, record, pieces, seconds, tokenizer, trees))
+        marks = [marker is not None and marker.push(piece) for _, piece in pieces]
+        send(_step(name, index, record, pieces, marks, seconds, tokenizer, trees))
         began = perf_counter()
     return Finished(
         request_id=name,
@@ -200,7 +205,19 @@ def run_reply(
         stats=tally.stats(len(prompt), reused, len(tokens), first, decode),
         token_ids=tuple(tokens),
         text="".join(shown),
+        thinking=marker.end if marker is not None else 0,
     )
+
+
+def _marker(
+    tokenizer: Tokenizer, request: Generate, prompt: Sequence[int], tags: tuple[str, str] | None
+) -> ThinkingMarker | None:
+    """What marks the reply's thoughts; the prompt, or the part that is written on, may have opened one."""
+    if tags is None:
+        return None
+    text = tokenizer.decode(prompt)
+    asked = next((m.content.strip() for m in reversed(request.messages) if m.role is Role.USER), "")
+    return ThinkingMarker(tags, open_in(text[text.rfind(asked) + len(asked) :], tags))
 
 
 def _step(
@@ -208,6 +225,7 @@ def _step(
     index: int,
     record: StepRecord,
     pieces: Sequence[tuple[int, str]],
+    marks: Sequence[bool],
     seconds: float,
     tokenizer: Tokenizer,
     trees: bool,
@@ -220,7 +238,7 @@ def _step(
         request_id=request_id,
         index=index,
         pieces=tuple(
-            Piece(token, text, Origin.DRAFT if place < drafted else Origin.TARGET)
+            Piece(token, text, Origin.DRAFT if place < drafted else Origin.TARGET, marks[place])
             for place, (token, text) in enumerate(pieces)
         ),
         times=StepTimes(times.draft, times.verify, times.accept, other),

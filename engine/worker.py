@@ -141,7 +141,7 @@ class Worker:
             self._send(_nothing(command))
             return
         model = self._model
-        prompt = model.prompt(command.messages)
+        prompt = model.prompt(command.messages, command.settings.thinking)
         try:
             finished = run_reply(
                 self._session,
@@ -152,6 +152,7 @@ class Worker:
                 end_tokens=model.chat.eos_token_ids,
                 switches=switches,
                 send=self._send,
+                thinking_tags=model.chat.thinking_tags,
             )
         except Exception:
             self._session = model.session()  # its caches may be half a step ahead

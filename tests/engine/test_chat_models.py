@@ -13,8 +13,10 @@ import tokenizers
 from tokenizers import AddedToken
 
 from engine.errors import ModelError
+from engine.generation import StepRecord, Switches
 from engine.prompting import ChatFormat
-from engine.protocol import Message, Role
+from engine.protocol import Finished, FinishReason, Generate, Message, Role, Step, StepTimes
+from engine.reply import run_reply
 from engine.thinking import ThinkingMarker, open_in, recognise, without_thoughts
 from engine.tokenizing import StreamDecoder, Tokenizer
 from tests.engine.test_gguf_models import byte_level
@@ -228,3 +230,50 @@ def test_a_damaged_sentencepiece_model_is_named(tmp_path: Path, data: bytes) -> 
     (folder / "tokenizer.model").write_bytes(data)
     with pytest.raises(ModelError, match=r"tokenizer\.model"):
         Tokenizer.load(folder)
+
+
+def test_a_reply_marks_its_thoughts_and_says_where_they_end(tmp_path: Path) -> None:
+    """A stand-in for a model writes a fixed reply; the prompt opens the thought as DeepSeek-R1's does."""
+    backend = byte_level()
+    backend.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TAGS])
+    tokenizer = Tokenizer(backend, None)
+    chat = ChatFormat.load(model_folder(tmp_path / "r1", R1_LIKE))
+
+    class Scripted:
+        def __init__(self, text: str) -> None:
+            self.ids = tokenizer.encode(text)
+
+        def generate(self, _prompt: Any, _settings: Any, *, emit: Any, **_more: Any) -> Any:
+            for place, token in enumerate(self.ids):
+                emit(token)
+                last = place == len(self.ids) - 1
+                finish = FinishReason.LENGTH if last else None
+                times = StepTimes(0.0, 0.0, 0.0, 0.0)
+                yield StepRecord((token,), None, (), token, times, False, finish)
+
+    def run(messages: list[Message], text: str) -> tuple[Finished, str]:
+        steps: list[Any] = []
+        session: Any = Scripted(text)
+        finished = run_reply(
+            session,
+            tokenizer,
+            Generate("r", tuple(messages)),
+            tokenizer.encode(chat.render(messages)),
+            stop_strings=(),
+            end_tokens=(),
+            switches=Switches(),
+            send=steps.append,
+            thinking_tags=chat.thinking_tags,
+        )
+        pieces = [piece for step in steps if isinstance(step, Step) for piece in step.pieces]
+        return finished, "".join(piece.text for piece in pieces if piece.thinking)
+
+    finished, thought = run([user("What is <think>?")], "hm 🙂\n</think>\n\nIt is a tag.")
+    assert thought == finished.text[: finished.thinking] == "hm 🙂\n</think>"
+    # Written on inside the thought, and behind it.
+    begun = Message(Role.ASSISTANT, "hm")
+    finished, thought = run([user("Why?"), begun], " so</think>Because.")
+    assert thought == finished.text[: finished.thinking] == " so</think>"
+    done = Message(Role.ASSISTANT, "hm</think>Because")
+    finished, thought = run([user("Why?"), done], " of <think> that.")
+    assert thought == "" and finished.thinking == 0
