@@ -27,24 +27,33 @@ def run(arguments: argparse.Namespace) -> int:
         print()
         return _head(DEMO_HEAD, folder)
     path = Path(arguments.path).expanduser()
+    if not path.exists():
+        path = _from_hub(arguments.path)
     if path.suffix == ".gguf":
         _gguf(path)
         return 0
     if not path.is_dir():
-        raise _not_here(arguments.path)
+        raise ModelError(f"{path} is a file.", "Give a model folder, a head folder or a .gguf file.")
     if is_head(path):
         return _head(path, Path(arguments.target).expanduser() if arguments.target else None)
     _target(path)
     return 0
 
 
-def _not_here(name: str) -> ModelError:
-    if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not Path(name).exists():
-        return ModelError(
-            f"There is no folder {name}; if that is a repository on the model hub, it is not on this machine.",
-            "Download it first, then inspect the folder that it was written to.",
-        )
-    return ModelError(f"There is no folder {name}.", "Give a model folder, a head folder or a .gguf file.")
+def _from_hub(name: str) -> Path:
+    """The folder of a repository in this machine's hub cache (raises ModelError saying what to do)."""
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        raise ModelError(f"There is no folder {name}.", "Give a model folder, a head folder or a .gguf file.")
+    from engine.hub.local import cached
+    from engine.hub.place import HubPlace
+
+    for entry in cached(HubPlace.from_environment().cache):
+        if entry.repo_id.lower() == name.lower():
+            return Path(entry.path)
+    raise ModelError(
+        f"There is no folder {name}, and no repository of that name on this machine.",
+        f"If it is on the model hub, download it first: python -m engine download {name}",
+    )
 
 
 def is_head(folder: Path) -> bool:

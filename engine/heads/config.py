@@ -19,6 +19,8 @@ from engine.models.rope import Rope
 ARCHITECTURE = "LlamaForCausalLMEagle3"
 TAPS = 3
 """Hidden states that an EAGLE-3 head reads."""
+MOST_LAYERS = 64
+"""A bound against files of strangers; published heads have one to five."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +68,8 @@ class EagleConfig:
         for name in positive.split():
             if getattr(self, name) <= 0:
                 raise senseless(f"{name} is {getattr(self, name)}")
+        if self.num_layers > MOST_LAYERS:
+            raise senseless(f"num_hidden_layers is {self.num_layers}, more than any head has")
         if self.num_attention_heads % self.num_key_value_heads:
             raise senseless(
                 f"{self.num_attention_heads} attention heads cannot share {self.num_key_value_heads} keys"

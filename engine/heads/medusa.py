@@ -24,6 +24,8 @@ from engine.heads.projections import MakeLinear, int8_linear
 from engine.heads.strictness import AGAIN, verify_tensors
 from engine.models.linear import Linear
 
+MOST = 64
+"""A bound against files of strangers; published ones have five heads of one block."""
 _NAME = re.compile(r"(\d+)\.(\d+)\.(linear\.weight|linear\.bias|weight)")
 
 
@@ -68,6 +70,10 @@ def parse_medusa(raw: Mapping[str, object], stored: Mapping[str, Stored]) -> Med
     layers = _count(raw, "medusa_num_layers", 1)
     counted = 1 + max((int(found[1]) for name in stored if (found := _NAME.fullmatch(name))), default=-1)
     heads = max(counted, _count(raw, "medusa_num_heads", 1))
+    if max(heads, layers) > MOST:
+        raise HeadError(
+            f"The file counts {heads} Medusa heads of {layers} blocks, more than make sense.", AGAIN
+        )
     # One misshapen tensor must not decide the size: the biases and tables vote.
     biases = [
         entry.shape[0] for name, entry in stored.items() if name.endswith("linear.bias") and entry.shape
