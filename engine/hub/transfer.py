@@ -20,7 +20,7 @@ from engine.hub.connection import Answer, Connection
 from engine.hub.part import Part, disk_errors
 from engine.hub.problems import Cause, DiskFull, TryAgain, gave_up
 
-BLOCK = 1 << 18
+BLOCK = 1 << 20
 """Bytes read from a connection at once."""
 HASH_BLOCK = 1 << 22
 SMALLEST_SEGMENT, LARGEST_SEGMENT = 8 << 20, 64 << 20

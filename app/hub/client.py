@@ -1,0 +1,126 @@
+"""The bridge between the picker and the hub's process, as :mod:`app.client` is to the engine.
+
+The process is started by the first command and again after it died; a download that
+ran then goes on by itself. Every event is emitted as the signal of its type.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance, Slot
+
+from app.transport import Ended, Link, ProcessTransport, Transport
+from engine.hub_messages import (
+    Account,
+    Catalogue,
+    Details,
+    Found,
+    Heads,
+    HubCommand,
+    HubFailed,
+    Imported,
+    Local,
+    Queue,
+)
+from engine.hub_protocol import Problem
+
+log = logging.getLogger(__name__)
+
+POLL_MS = 40
+IDLE_MS = 200
+EVENTS_PER_POLL = 64
+CLOSE_GRACE = 2.5
+DIED = Problem(
+    "hub-process",
+    "The part of Eyrie that talks to the hub stopped unexpectedly.",
+    "Downloads keep what has arrived and go on once it is asked something again.",
+)
+
+
+def hub_transport(log_path: Path | None = None) -> ProcessTransport:
+    return ProcessTransport([sys.executable, "-m", "engine", "hub-worker"], log_path)
+
+
+class HubClient(QObject):
+    catalogue = Signal(object)
+    found = Signal(object)
+    details = Signal(object)
+    heads = Signal(object)
+    queue = Signal(object)
+    local = Signal(object)
+    imported = Signal(object)
+    account = Signal(object)
+    failed = Signal(object)
+
+    def __init__(
+        self, make_transport: Callable[[], Transport] = hub_transport, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._make_transport = make_transport
+        self._link: Link | None = None
+        self._last_id = 0
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.timeout.connect(self._poll)
+        self._signals: dict[type, SignalInstance] = {
+            Catalogue: self.catalogue,
+            Found: self.found,
+            Details: self.details,
+            Heads: self.heads,
+            Queue: self.queue,
+            Local: self.local,
+            Imported: self.imported,
+            Account: self.account,
+            HubFailed: self.failed,
+        }
+
+    @property
+    def is_running(self) -> bool:
+        return self._link is not None
+
+    def next_id(self) -> int:
+        """A number for a request, larger than all before it."""
+        self._last_id += 1
+        return self._last_id
+
+    def send(self, command: HubCommand) -> None:
+        """Queue a command and return at once; the process is started where there is none."""
+        if self._link is None:
+            self._link = Link(self._make_transport())
+            self._link.start()
+        self._link.send(command)  # type: ignore[arg-type]
+        self._timer.start(POLL_MS)
+
+    def close(self) -> None:
+        """End the process without blocking: downloads stop where they are."""
+        link, self._link = self._link, None
+        self._timer.stop()
+        if link is not None:
+            threading.Thread(target=link.close, args=(CLOSE_GRACE,), name="eyrie-hub-close").start()
+
+    @Slot()
+    def _poll(self) -> None:
+        link, taken = self._link, 0
+        while link is not None and link is self._link and taken < EVENTS_PER_POLL:
+            try:
+                event: Any = link.inbox.get_nowait()
+            except queue.Empty:
+                break
+            taken += 1
+            if isinstance(event, Ended):
+                log.error("the hub's process ended: %s", event.detail)
+                self._link = None
+                self.failed.emit(HubFailed(0, DIED))
+                return
+            signal = self._signals.get(type(event))
+            if signal is not None:
+                signal.emit(event)
+        if self._link is not None:
+            self._timer.start(POLL_MS if taken else IDLE_MS)
