@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import sys
 import tomllib
 from dataclasses import asdict
@@ -16,6 +17,10 @@ from PySide6.QtGui import QGuiApplication
 
 from app.client import EngineClient
 from app.settings.store import SettingsStore
+from app.storage.database import FILE_NAME as DATABASE
+
+TOKEN = re.compile(r"\b(hf_|sk-|gh[pousr]_|Bearer\s+)[A-Za-z0-9_\-.]{8,}")
+"""What access tokens of model hubs, servers and code hosts look like."""
 
 
 def version() -> str:
@@ -51,5 +56,13 @@ def diagnostics(client: EngineClient, store: SettingsStore, folder: Path) -> str
         )
         lines.append(f"Head: {model.head_name or 'none'} {model.head_problem or ''}".rstrip())
     lines.append(f"Data folder: {folder}")
+    database = folder / DATABASE
+    if database.exists():
+        lines.append(f"Chats: {database.stat().st_size / 1e6:.1f} MB")
     lines.append(f"Settings: {json.dumps(asdict(store.current))}")
-    return "\n".join(lines)
+    return without_secrets("\n".join(lines))
+
+
+def without_secrets(text: str) -> str:
+    """The text with access tokens blotted out, wherever they have come from."""
+    return TOKEN.sub(r"\1…", text)

@@ -39,8 +39,8 @@ class ChatBook:
         self._current = next((chat for chat in self.chats if chat.id == shown), self.chats[0])
         for chat in self.chats:
             chat.watcher = self
-        self.rearranged: Notifier[ChatBook] = Notifier()
-        """Chats came, went, or stand elsewhere."""
+        self.rearranged: Notifier[Chat | None] = Notifier()
+        """Chats came, went, or stand elsewhere; the subject is the only one that has moved, if it is one."""
         self.renamed: Notifier[Chat] = Notifier()
         """What the list shows of one chat has changed, and perhaps its place."""
         self.current_changed: Notifier[Chat] = Notifier()
@@ -82,7 +82,7 @@ class ChatBook:
         for chat in chats:
             chat.watcher = self
             self.chats.insert(0, chat)
-        self.rearranged(self)
+        self.rearranged(None)
 
     def remove(self, chat: Chat) -> Removed:
         row = self.chats.index(chat)
@@ -96,7 +96,7 @@ class ChatBook:
             self._keeper.delete(chat)
         if was_current:
             self._current = self.chats[min(row, len(self.chats) - 1)]
-        self.rearranged(self)
+        self.rearranged(None)
         if was_current:
             self.current_changed(self._current)
         return Removed(chat, row, was_current)
@@ -121,7 +121,7 @@ class ChatBook:
     def _insert(self, row: int, chat: Chat) -> None:
         chat.watcher = self
         self.chats.insert(row, chat)
-        self.rearranged(self)
+        self.rearranged(None)
 
     # ------------------------------------------------------------------ what the chats tell
 
@@ -136,8 +136,9 @@ class ChatBook:
         row = self.chats.index(chat) if chat in self.chats else 0
         if row and chat.updated > self.chats[0].updated:
             self.chats.insert(0, self.chats.pop(row))
-            self.rearranged(self)
-        self.renamed(chat)
+            self.rearranged(chat)
+        else:
+            self.renamed(chat)
 
     def added(self, chat: Chat, message: ChatMessage) -> Saved | None:
         return self._keeper.added(chat, message) if self._keeper is not None else None

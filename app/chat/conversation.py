@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from app.chat.message import ChatMessage, Live, MessageState, Run
@@ -76,9 +77,9 @@ class Chat:
         title: str = UNTITLED,
         chat_id: str = "",
         load: Callable[[Chat], None] | None = None,
-        stored: int = 0,
+        stored: bool = False,
     ) -> None:
-        """``load`` fills a stored chat with its ``stored`` messages when they are first asked for."""
+        """``load`` fills a stored chat when its messages are first asked for; ``stored``: it has some."""
         self.id = chat_id or uuid.uuid4().hex
         self.title = title
         self.has_own_title = title != UNTITLED
@@ -89,15 +90,22 @@ class Chat:
         self.overrides: Mapping[str, Any] = {}
         """Fields of ``GenerationSettings`` (:data:`OVERRIDABLE`) in which this chat has its own value."""
         self.watcher: ChatWatcher | None = None
-        self.changed: Notifier[Chat] = Notifier()
-        """Messages were added, another version is shown, or the title changed."""
         self._draft = ""
         self._load = load
         self._stored = stored
+        self._path: list[ChatMessage] = []
+        if load is None:
+            self._make_tree()
+
+    def _make_tree(self) -> None:
         self._nodes: dict[str, ChatMessage] = {}
         self._children: dict[str | None, list[ChatMessage]] = {}
         self._chosen: dict[str | None, str] = {}
-        self._path: list[ChatMessage] = []
+
+    @cached_property
+    def changed(self) -> Notifier[Chat]:
+        """Messages were added, another version is shown, or the title changed."""
+        return Notifier()
 
     # ------------------------------------------------------------------ reading
 
@@ -212,6 +220,7 @@ class Chat:
     def restore(self, messages: Iterable[ChatMessage], chosen: Iterable[ChatMessage]) -> None:
         """Take stored messages, parents first, without telling anybody."""
         self._load = None
+        self._make_tree()
         for message in messages:
             self._plant(message)
         for message in chosen:

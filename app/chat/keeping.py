@@ -58,10 +58,10 @@ class Keeper:
     def open(self, record: ChatRecord) -> Chat:
         """A stored chat, which reads its messages when they are asked for."""
         self._known.add(record.id)
-        chat = Chat(record.title, record.id, self._load, record.messages)
-        chat.has_own_title = record.own_title
+        chat = Chat(record.title, record.id, self._load, bool(record.messages))
+        chat.has_own_title = bool(record.own_title)
         chat.created, chat.updated = record.created, record.updated
-        chat.pinned, chat.folder = record.pinned, record.folder
+        chat.pinned, chat.folder = bool(record.pinned), record.folder
         chat.system_prompt = record.system_prompt
         if record.settings != "{}":
             chat.overrides = _table(record.settings)

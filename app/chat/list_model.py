@@ -64,12 +64,12 @@ class ChatListModel(QAbstractListModel):
         self._folded: set[str] = set()
         self._watched: list[Chat] = []
         self._rows: list[Row] = list(self._arranged())
-        book.rearranged.subscribe(lambda _: self._arrange())
+        book.rearranged.subscribe(self._arrange)
         book.renamed.subscribe(self._on_renamed)
         # "Today" becomes "Yesterday" while the window stays open.
         self._clock = QTimer(self)
         self._clock.setInterval(HOUR_MS)
-        self._clock.timeout.connect(self._arrange)
+        self._clock.timeout.connect(lambda: self._arrange())
         self._clock.start()
 
     # ------------------------------------------------------------------ rows
@@ -143,9 +143,12 @@ class ChatListModel(QAbstractListModel):
                 yield Heading(name)
             yield chat
 
-    def _arrange(self) -> None:
-        """Tell the view the smallest run of rows that differs."""
-        new, old = list(self._arranged()), self._rows
+    def _arrange(self, moved: Chat | None = None) -> None:
+        """Tell the view the smallest run of rows that differs, besides the one chat that has ``moved``."""
+        new = list(self._arranged())
+        if moved is not None:
+            self._take_out(moved)
+        old = self._rows
         first = 0
         while first < min(len(new), len(old)) and _same(new[first], old[first]):
             first += 1
@@ -161,6 +164,17 @@ class ChatListModel(QAbstractListModel):
             self._rows = new
             self.endInsertRows()
         self._rows = new
+
+    def _take_out(self, chat: Chat) -> None:
+        """Remove a chat's row, and the heading above it if that has no other."""
+        row = next((place for place, each in enumerate(self._rows) if each is chat), None)
+        if row is None:
+            return
+        alone = row + 1 == len(self._rows) or isinstance(self._rows[row + 1], Heading)
+        first = row - 1 if alone and row and isinstance(self._rows[row - 1], Heading) else row
+        self.beginRemoveRows(QModelIndex(), first, row)
+        del self._rows[first : row + 1]
+        self.endRemoveRows()
 
     def _on_renamed(self, chat: Chat) -> None:
         self._arrange()

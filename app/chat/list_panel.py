@@ -106,11 +106,11 @@ class ChatListPanel(QWidget):
         self.delete_action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         self.delete_action.triggered.connect(lambda: self.delete_requested.emit(self._book.current))
         self.view.addAction(self.delete_action)
-        self.pin_action = QAction("&Pin chat", self)
+        self.pin_action = QAction("P&in chat", self)
         self.pin_action.setCheckable(True)
         self.pin_action.setShortcut(QKeySequence("Ctrl+D"))
         self.pin_action.triggered.connect(lambda on: self._book.current.pin(on))
-        self.instructions_action = QAction("System prompt and &settings of this chat…", self)
+        self.instructions_action = QAction("S&ystem prompt and settings of this chat…", self)
         self.instructions_action.setShortcut(QKeySequence("Ctrl+I"))
         self.instructions_action.triggered.connect(
             lambda: self.instructions_requested.emit(self._book.current)
@@ -118,7 +118,7 @@ class ChatListPanel(QWidget):
         self.export_action = QAction("&Export chat…", self)
         self.export_action.setShortcut(QKeySequence("Ctrl+Shift+S"))
         self.export_action.triggered.connect(lambda: self.export_requested.emit(self._book.current))
-        self.folder_menu = QMenu("Move to &folder", self)
+        self.folder_menu = QMenu("Move to f&older", self)
         self.folder_menu.aboutToShow.connect(self._fill_folders)
 
     # ------------------------------------------------------------------ search

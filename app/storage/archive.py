@@ -14,9 +14,9 @@ import json
 import sqlite3
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from app.storage import records
 from app.storage.records import ChatRecord, MessageRecord
@@ -64,8 +64,9 @@ def chat_table(connection: sqlite3.Connection, chat_id: str) -> dict[str, Any] |
     ).fetchone()
     if row is None:
         return None
-    table = asdict(records.chat_of(row))
-    del table["messages"]
+    table = records.chat_of(row)._asdict()
+    for name in ("own_title", "pinned"):
+        table[name] = bool(table[name])
     table["settings"] = json.loads(table["settings"])
     table["messages"] = []
     rows = connection.execute(
@@ -124,7 +125,7 @@ def put_table(connection: sqlite3.Connection, table: dict[str, Any]) -> str:
         )
     new = {name: uuid.uuid4().hex if taken else name for name in names}
     if taken:
-        chat = replace(chat, id=uuid.uuid4().hex)
+        chat = chat._replace(id=uuid.uuid4().hex)
     records.put_chat(connection, chat)
     for record, steps in messages:
         parent = new[record.parent_id] if record.parent_id is not None else None
@@ -168,7 +169,7 @@ def _message(values: dict[str, Any], chat_id: str) -> tuple[MessageRecord, list[
 
 def _known(values: dict[str, Any], kind: type) -> dict[str, Any]:
     """What a record has fields for; a newer Eyrie may have written more."""
-    names = {item.name for item in fields(kind)}
+    names = get_type_hints(kind)
     return {name: value for name, value in values.items() if name in names}
 
 
@@ -180,14 +181,11 @@ def _fits(record: ChatRecord | MessageRecord) -> None:
 
 
 def _kinds(record: ChatRecord | MessageRecord) -> Iterator[tuple[str, tuple[type, ...]]]:
-    for item in fields(record):
-        kind = str(item.type)
-        allowed: list[type] = [str] if "str" in kind else []
-        allowed += [float, int] if "float" in kind else [int] if "int" in kind else []
-        allowed += [bool, int] if "bool" in kind else []
-        allowed += [bytes] if "bytes" in kind else []
-        allowed += [type(None)] if "None" in kind else []
-        yield item.name, tuple(allowed)
+    for name, hint in get_type_hints(type(record)).items():
+        allowed = get_args(hint) or (hint,)
+        if float in allowed or bool in allowed:
+            allowed = (*allowed, int)
+        yield name, allowed
 
 
 def _text(blob: bytes | None) -> str | None:

@@ -18,7 +18,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,30 +124,39 @@ def _prepare(path: Path, check: bool) -> bool:
 # --------------------------------------------------------------------------- backups
 
 
-def back_up(connection: sqlite3.Connection, path: Path) -> None:
+class Interrupted(OSError):
+    """A backup was given up because the program ends."""
+
+
+def back_up(connection: sqlite3.Connection, path: Path, given_up: Callable[[], bool] = lambda: False) -> None:
     """Copy the database to the backup, which is replaced only by a complete copy.
 
     :raises sqlite3.Error: the database cannot be read, or the disk is full.
-    :raises OSError: the copy cannot be put in place.
+    :raises OSError: the copy cannot be put in place, or ``given_up`` turned true.
     """
+
+    def go_on(_status: int, _left: int, _whole: int) -> None:
+        if given_up():
+            raise Interrupted("the program ends")
+
     target = path.with_name(BACKUP_NAME)
     new = target.with_suffix(".new")
     new.unlink(missing_ok=True)
     try:
         with contextlib.closing(sqlite3.connect(new)) as copy:
-            connection.backup(copy, pages=256, sleep=0.0)
+            connection.backup(copy, pages=256, progress=go_on, sleep=0.0)
         os.replace(new, target)
     finally:
         new.unlink(missing_ok=True)
 
 
-def back_up_if_old(path: Path) -> None:
-    """Once a day; called where a second of work disturbs nobody."""
+def back_up_if_old(path: Path, given_up: Callable[[], bool] = lambda: False) -> None:
+    """Once a day; called in a thread that nobody waits for."""
     target = path.with_name(BACKUP_NAME)
     if target.exists() and time.time() - target.stat().st_mtime < BACKUP_SECONDS:
         return
     with contextlib.closing(connect(path, writing=False)) as connection:
-        back_up(connection, path)
+        back_up(connection, path, given_up)
 
 
 # --------------------------------------------------------------------------- damage

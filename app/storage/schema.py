@@ -44,6 +44,7 @@ MIGRATIONS = (
         runs BLOB
     );
     CREATE INDEX messages_of_chat ON messages(chat_id, key);
+    CREATE INDEX messages_being_written ON messages(key) WHERE state = 'writing';
     CREATE TABLE growth(
         key INTEGER PRIMARY KEY,
         message_id TEXT NOT NULL REFERENCES messages(id) ON DELETE CASCADE,

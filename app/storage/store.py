@@ -67,7 +67,7 @@ class ChatStore:
     def chats(self) -> list[ChatRecord]:
         """All chats that are not deleted, the one used last first."""
         rows = self._reader.execute(
-            f"SELECT {CHAT_COLUMNS}, (SELECT count(*) FROM messages WHERE chat_id = chats.id) FROM chats "
+            f"SELECT {CHAT_COLUMNS}, EXISTS(SELECT 1 FROM messages WHERE chat_id = chats.id) FROM chats "
             "WHERE deleted IS NULL ORDER BY updated DESC, key DESC"
         )
         return [records.chat_of(row) for row in rows]

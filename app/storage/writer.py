@@ -78,6 +78,7 @@ class Writer:
         """Told what keeps the chats from being saved, and ``""`` when it is over."""
         self._trouble = ""
         self._giving_up = threading.Event()
+        self._backup: threading.Thread | None = None
         self._thread = threading.Thread(target=self._run, name="eyrie-chats", daemon=True)
         self._thread.start()
 
@@ -100,6 +101,8 @@ class Writer:
         self._jobs.put(_Job(last=True))
         self._thread.join(seconds)
         self._giving_up.set()
+        if self._backup is not None:
+            self._backup.join(0.2)
         return not self._thread.is_alive()
 
     # ------------------------------------------------------------------ the thread
@@ -114,7 +117,9 @@ class Writer:
                 jobs = self._gather(timeout)
             except queue.Empty:
                 backup_at = None
-                self._back_up()
+                # Apart, so that a growing reply does not wait for the copy.
+                self._backup = threading.Thread(target=self._back_up, name="eyrie-backup", daemon=True)
+                self._backup.start()
                 continue
             ended = any(job.last for job in jobs)
             while True:
@@ -208,7 +213,7 @@ class Writer:
 
     def _back_up(self) -> None:
         try:
-            back_up_if_old(self._path)
+            back_up_if_old(self._path, self._giving_up.is_set)
         except (sqlite3.Error, OSError) as error:
             log.warning("no backup of the chats: %s", error)
 

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
 from app.client import EngineClient
-from app.diagnostics import diagnostics, version
+from app.diagnostics import diagnostics, version, without_secrets
 from app.licence_dialog import LicenceDialog
 from app.main_window import MainWindow
 from app.rehearsal import REHEARSAL_MODEL
@@ -151,3 +151,6 @@ def test_diagnostics_name_the_machine_and_no_chat(
     qtbot.waitUntil(lambda: window.replies.running is None, timeout=20000)
     text = diagnostics(window.client, window.store, data_dir)
     assert version() in text and REHEARSAL_MODEL.name in text and "secret" not in text
+    assert "Chats: " in text
+    token = "hf_" + "a1B2" * 8
+    assert without_secrets(f"at {token}, sk-proj-12345678 and hf_hub") == "at hf_…, sk-… and hf_hub"

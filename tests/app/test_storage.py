@@ -99,7 +99,7 @@ def test_what_is_written_is_there_again(open_store: Callable[[], ChatStore]) -> 
     again = open_store()
     assert [record.id for record in again.chats()] == ["c1", "c2", "c0"], "the one used last comes first"
     other = again.chats()[0]
-    assert (other.title, other.pinned, other.folder, other.draft, other.messages) == ("Other", True, "Work", "dra?ft", 2)
+    assert (other.title, other.pinned, other.folder, other.draft, other.messages) == ("Other", True, "Work", "dra?ft", 1)
     assert [record.text for record in again.messages("c0")] == ["Question 0", "Answer 0"]
     assert again.note("current chat") == "c1" and again.problem == ""
 
@@ -250,6 +250,25 @@ def test_the_backup_fills_what_damage_has_taken(folder: Path, open_store: Callab
     database.back_up_if_old(folder / database.FILE_NAME)
     (folder / database.FILE_NAME).write_bytes(b"\0" * 5000)
     assert len(open_store().chats()) == 5
+
+
+def test_a_backup_is_made_meanwhile_and_given_up_at_the_end(
+    folder: Path, open_store: Callable[[], ChatStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.storage.writer.BACKUP_AFTER", 0.0)
+    store = open_store()
+    fill(store, 5)
+    begun = time.monotonic()
+    while not (folder / database.BACKUP_NAME).exists():
+        assert time.monotonic() - begun < 10
+        time.sleep(0.01)
+    path = folder / database.FILE_NAME
+    before = (folder / database.BACKUP_NAME).read_bytes()
+    with sqlite3.connect(path) as connection, pytest.raises(database.Interrupted):
+        database.back_up(connection, path, lambda: True)
+    connection.close()
+    assert (folder / database.BACKUP_NAME).read_bytes() == before
+    assert not list(folder.glob("*.new"))
 
 
 # --------------------------------------------------------------------------- search
