@@ -18,9 +18,11 @@ from engine.drafting.drafter import Drafter, Options, TreeLimits
 from engine.drafting.method import Methods
 from engine.errors import PromptError
 from engine.models.decoder import Decoder
-from engine.protocol import FinishReason, GenerationSettings, StepTimes
+from engine.pilot import Freedom, Pilot
+from engine.protocol import FinishReason, GenerationSettings, SettingValue, StepTimes
 from engine.sampling import Sampler
 from engine.target_rows import TargetRows
+from engine.timing import Timing
 from engine.tree import DraftTree
 
 PREFILL_ROWS = 128
@@ -47,6 +49,8 @@ class StepRecord:
     """Set on the last step."""
     method: str = ""
     """Id of the reply's method."""
+    notice: str = ""
+    """For the user, e.g. that drafting pauses."""
 
 
 class Switches:
@@ -69,6 +73,8 @@ class _Reply:
     method: str
     options: Options
     limits: TreeLimits
+    pilot: Pilot | None
+    """Chooses the sizes that are left open, and when not to draft."""
     count: int = 0
     """Tokens emitted."""
     started: bool = False
@@ -87,7 +93,16 @@ class _Reply:
 class Session:
     """One conversation's sequence over a target, and the state of every drafter used in it."""
 
-    def __init__(self, decoder: Decoder, methods: Methods, limits: TreeLimits, context: int) -> None:
+    def __init__(
+        self,
+        decoder: Decoder,
+        methods: Methods,
+        limits: TreeLimits,
+        context: int,
+        timing: Timing | None = None,
+    ) -> None:
+        """``limits`` are the sizes to begin with. Without a ``timing`` they stay as they are, and
+        drafting never pauses."""
         self.decoder = decoder
         self.methods = methods
         self.limits = limits
@@ -98,6 +113,10 @@ class Session:
         self.drafter: Drafter | None = None
         """Of the reply that runs, or ran last."""
         self._drafters: dict[str, Drafter] = {}
+        self.timing = timing
+        self.pilot: Pilot | None = None
+        """Of the reply that runs, or ran last."""
+        self._pilots: dict[tuple[str, tuple[tuple[str, SettingValue | None], ...]], Pilot] = {}
 
     def reuse(self, prompt: Sequence[int]) -> int:
         """Keep the caches' common prefix with ``prompt``; returns its length in tokens.
@@ -166,6 +185,7 @@ class Session:
             method.info.id,
             options,
             self._limits(options),
+            self._pilot(method.info.id, options, settings),
         )
 
         began = perf_counter()
@@ -191,7 +211,13 @@ class Session:
         """Propose, verify, emit and compact: one pass of the target."""
         began = perf_counter()
         drafter = self.drafter if reply.switches.eagle else None
-        tree = self._propose(drafter, reply)
+        limits: TreeLimits | None = reply.limits
+        if drafter is not None and reply.pilot is not None:
+            limits = reply.pilot.plan()
+            if reply.pilot.paused:
+                drafter = None
+        first = not reply.started
+        tree = self._propose(drafter, limits, reply)
         drafted = perf_counter()
         hidden, features = self._run_tree(tree)
         rows = TargetRows(self.decoder, reply.sampler, self.tokens, tree, hidden)
@@ -218,15 +244,20 @@ class Session:
         if full and finish is None:
             finish = FinishReason.CONTEXT
         accepted = perf_counter()
+        drawn = tree if len(tree) > 1 else None
+        notice = ""
+        if reply.pilot is not None and reply.switches.eagle:
+            notice = reply.pilot.learn(drawn, path, len(kept), drafted - began, accepted - drafted, first)
         return StepRecord(
             emitted=tuple(kept),
-            tree=tree if len(tree) > 1 else None,
+            tree=drawn,
             path=path,
             bonus=bonus,
             times=StepTimes(drafted - began, verified - drafted, accepted - verified, 0.0),
             drafting=drafter is not None,
             finish=finish,
             method=reply.method,
+            notice=notice,
         )
 
     # ------------------------------------------------------------------ parts of a step
@@ -252,19 +283,21 @@ class Session:
         assert hidden is not None
         return self.decoder.logits(hidden[-1:])[0]
 
-    def _propose(self, drafter: Drafter | None, reply: _Reply) -> DraftTree:
+    def _propose(self, drafter: Drafter | None, limits: TreeLimits | None, reply: _Reply) -> DraftTree:
         """The next tree; only its root where drafting is off or cannot pay any more."""
         root = self.tokens[-1]
+        if drafter is None or limits is None:
+            return DraftTree.root_only(root)
         room = self.context - self.cache.length
         remaining = reply.settings.max_new_tokens - reply.count
-        depth = min(reply.limits.depth, remaining - 1, room - 1)
-        nodes = min(reply.limits.nodes, room)
-        if drafter is None or depth < 1 or nodes < 2:
+        depth = min(limits.depth, remaining - 1, room - 1)
+        nodes = min(limits.nodes, room)
+        if depth < 1 or nodes < 2:
             return DraftTree.root_only(root)
         if not reply.started:
             drafter.start(self.tokens, reply.options, reply.sampler)
             reply.started = True
-        return drafter.propose(self.tokens, replace(reply.limits, depth=depth, nodes=nodes, room=room))
+        return drafter.propose(self.tokens, replace(limits, depth=depth, nodes=nodes, room=room))
 
     def _run_tree(self, tree: DraftTree) -> tuple[Tensor, Tensor]:
         """The target's pass over a tree: final states and features of its nodes."""
@@ -298,3 +331,14 @@ class Session:
         # Whoever names a number of nodes wants to see that many.
         worth = 0.0 if options.get("nodes") else self.limits.worth
         return TreeLimits(**sizes, threshold=float(options.get("threshold") or 0.0), worth=worth)
+
+    def _pilot(self, method: str, options: Options, settings: GenerationSettings) -> Pilot | None:
+        """The pilot that knows how these options fared; None where nothing is to be adapted."""
+        self.pilot = None
+        if self.drafter is not None and self.timing is not None and settings.adapt:
+            key = method, tuple(options.items())
+            if key not in self._pilots:
+                freedom = Freedom.of(self.drafter, options)
+                self._pilots[key] = Pilot(self.timing, method, self._limits(options), freedom)
+            self.pilot = self._pilots[key]
+        return self.pilot

@@ -9,6 +9,7 @@ from typing import cast
 
 import torch
 
+from engine.calibration import timing_for
 from engine.drafting.drafter import TreeLimits
 from engine.drafting.method import Equipment, Methods
 from engine.drafting.registry import METHODS, methods_for
@@ -29,6 +30,7 @@ from engine.placement import choose
 from engine.prompting import ChatFormat
 from engine.protocol import Load, Message, ModelInfo
 from engine.target import load_target
+from engine.timing import Timing
 from engine.tokenizing import Tokenizer
 
 Progress = Callable[[str, float | None], None]
@@ -66,10 +68,22 @@ class LoadedModel:
     chat: ChatFormat
     limits: TreeLimits
     methods: Methods
+    timing: Timing | None = None
+    """What this machine needs for a pass; without it nothing is adapted to it."""
 
     def session(self) -> Session:
         """A fresh sequence over the model, for every method that it can use."""
-        return Session(self.decoder, self.methods, self.limits, self.info.context_length)
+        return Session(self.decoder, self.methods, self.limits, self.info.context_length, self.timing)
+
+    def calibrated(self, fresh: bool = False) -> LoadedModel:
+        """The same model with its timing on this machine, measured (two seconds) or as it was kept;
+        ``fresh`` measures again."""
+        if not any(info.drafts and not info.problem for info in self.methods.infos):
+            return self
+        info = self.info
+        name = f"{info.path}|{info.weight_format}|{info.device}|{info.head_name}"
+        text = self.tokenizer.encode(CALIBRATION.read_text(encoding="utf-8"), add_bos=True)
+        return replace(self, timing=timing_for(self.decoder, self.methods, self.limits, text, name, fresh))
 
     def prompt(self, messages: Sequence[Message], thinking: bool | None = None) -> list[int]:
         """The token ids that ask for the next reply to ``messages``; see :meth:`ChatFormat.render`."""
@@ -123,6 +137,9 @@ def load_model(
     if target.config is not None and target.tensors is not None:
         report("Loading the EAGLE head")
         head, head_name, problem = _load_head(command, is_demo, target.config, target.tensors, exact_float)
+        if head is not None and getattr(head, "device", torch.device("cpu")) != placement.device:
+            head, head_name = None, None
+            problem = "EAGLE heads run on CPUs only as yet. Choose the device cpu to use it."
     context = min(limit, decoder.config.max_positions)
     methods = _methods(Equipment(decoder, context, head, head_problem=problem or ""), target.problem)
     licence = demo_licence() if is_demo else ("", "")

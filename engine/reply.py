@@ -183,6 +183,7 @@ def run_reply(
         on_prompt=on_prompt,
     )
     reason = FinishReason.STOPPED
+    notice = ""
     first = decode = 0.0
     began = perf_counter()
     for index, record in enumerate(records):
@@ -196,6 +197,7 @@ def run_reply(
         pieces = text.take(record.finish is not None)
         shown.extend(piece for _, piece in pieces)
         reason = record.finish or reason
+        notice = record.notice or notice
         marks = [marker is not None and marker.push(piece) for _, piece in pieces]
         send(_step(name, index, record, pieces, marks, seconds, tokenizer, trees))
         began = perf_counter()
@@ -206,6 +208,7 @@ def run_reply(
         token_ids=tuple(tokens),
         text="".join(shown),
         thinking=marker.end if marker is not None else 0,
+        notice=notice,
     )
 
 
@@ -251,6 +254,7 @@ def _step(
         method=record.method,
         shape=tree.shape if tree is not None else Shape.TREE,
         window=_nodes(tree, record.path, tokenizer, tree.guesses, len(tree)) if tree is not None else (),
+        notice=record.notice,
     )
 
 

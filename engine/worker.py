@@ -129,6 +129,8 @@ class Worker:
             lambda message, fraction: self._send(Loading(message, fraction)),
             self._ending.is_set,
         )
+        self._send(Loading("Measuring this machine", None))
+        self._model = self._model.calibrated()
         self._session = self._model.session()
         self._send(Loaded(self._model.info))
 

@@ -41,6 +41,9 @@ class Drafter(ABC):
     :meth:`propose` must be written.
     """
 
+    weighs = False
+    """Whether it leaves out nodes that are not worth their row (:attr:`TreeLimits.worth`)."""
+
     @property
     def taps(self) -> tuple[int, ...]:
         """Hidden states of the target that :meth:`observe` wants (layer inputs). None at

@@ -37,6 +37,8 @@ class EagleDrafter(Drafter):
     with length).
     """
 
+    weighs = True
+
     def __init__(self, head: EagleInference, max_length: int) -> None:
         self._head = head
         self._cache = head.new_cache(max_length + TREE_ROOM)

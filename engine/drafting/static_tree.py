@@ -20,6 +20,7 @@ NAMED = {PUBLISHED: EAGLE_MC_SIM_7B_63}
 class StaticTreeDrafter(EagleDrafter):
     """The head's state is that of the dynamic tree; only the tree's shape is decided beforehand."""
 
+    weighs = False
     _shape = EAGLE_MC_SIM_7B_63
     _sampler: Sampler | None = None
 

@@ -111,6 +111,7 @@ def engine() -> Iterator[Engine]:
 
 
 def ask(request_id: str = "a", tokens: int = 60, **more: object) -> Generate:
+    more = {"adapt": False, **more}  # a random head never pays
     settings = GenerationSettings(max_new_tokens=tokens, tree=TreeSettings(200, 2, 64), **more)  # type: ignore[arg-type]
     return Generate(request_id, (Message(Role.USER, "Hällo 🙂"),), settings)
 

@@ -1,0 +1,259 @@
+"""Measures this machine at load, in under two seconds, and keeps what it found.
+
+First the target alone, over more and more rows, in rounds over all counts so that a
+hiccup of the machine meets each of them alike, and the least time of each counts. Then the
+default method's drafter, over a larger tree than it will use, on a text of which the
+answers are the target's own. :mod:`engine.pilot` takes it from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from statistics import median
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from engine.drafting.drafter import Drafter, TreeLimits
+from engine.drafting.method import Methods, options_of
+from engine.models.cache import KVCache
+from engine.models.decoder import Decoder
+from engine.outlook import Outlook
+from engine.paths import cache_folder
+from engine.pilot import Pilot
+from engine.sampling import Sampler
+from engine.settings import GenerationSettings
+from engine.target_rows import TargetRows
+from engine.timing import Sample, Timing, sample_of
+from engine.tree import DraftTree
+
+ROWS = (1, 8, 4, 16, 2, 12, 32, 64)
+"""Counts of rows in the order of their use, should the time not reach for all of them."""
+TOO_DEAR = 2.5
+"""Where a pass costs this many plain steps, larger counts are not looked at: no tree brings so much."""
+ROWS_SECONDS = 0.9
+DRAFT_SECONDS = 0.6
+PROMPT_TOKENS = 64
+DEPTHS = (8, 8, 3)
+"""Levels of the timed proposals: mostly deep, since a deep tree tells about shallower ones too."""
+VERSION = 1
+"""Of the file's contents."""
+
+
+def measure(
+    decoder: Decoder,
+    methods: Methods,
+    limits: TreeLimits,
+    text: Sequence[int],
+    clock: Callable[[], float] = perf_counter,
+) -> Timing:
+    """Time the target and the default method on ``text``, token ids of some ordinary prose.
+
+    Takes :data:`ROWS_SECONDS` and :data:`DRAFT_SECONDS`, and as long as what it has begun.
+    """
+    with torch.inference_mode():
+        prompt = list(text[:PROMPT_TOKENS])
+        cache = decoder.new_cache(min(methods.equipment.context, decoder.config.max_positions))
+        _read(decoder, cache, prompt, None)
+        rows = _time_rows(decoder, cache, prompt[-1], clock)
+        method, _ = methods.choose(GenerationSettings())
+        if method.make is None:
+            return Timing(rows, {}, {})
+        drafter = method.make(methods.equipment)
+        options = options_of(method, GenerationSettings())
+        drafter.start(prompt, options, Sampler(GenerationSettings()))
+        draft, samples = _time_drafts(decoder, drafter, limits, prompt, clock)
+        return Timing(rows, {method.info.id: draft}, {method.info.id: samples})
+
+
+def _read(decoder: Decoder, cache: KVCache, tokens: Sequence[int], drafter: Drafter | None) -> Tensor:
+    """Run known ``tokens`` from an empty cache on; the last one's hidden state [1, hidden]."""
+    taps = drafter.taps if drafter is not None else ()
+    hidden, tapped = decoder.forward(torch.tensor(tokens), torch.arange(len(tokens)), cache, None, taps)
+    cache.keep(len(tokens))
+    if drafter is not None:
+        drafter.observe(torch.cat(tapped, -1) if tapped else hidden)
+    return hidden[-1:]
+
+
+def _time_rows(
+    decoder: Decoder, cache: KVCache, token: int, clock: Callable[[], float]
+) -> tuple[tuple[int, float], ...]:
+    """Least seconds of a pass over a bushy tree of so many rows, for the counts that may pay."""
+    best: dict[int, float] = {}
+    counts = list(ROWS)
+    end = clock() + ROWS_SECONDS
+    for turn in range(12):
+        for rows in list(counts):
+            if turn and clock() > end:
+                break
+            if not best:
+                _pass(decoder, cache, token, rows)  # the very first one warms caches
+            began = clock()
+            _pass(decoder, cache, token, rows)
+            seconds = clock() - began
+            best[rows] = min(seconds, best.get(rows, seconds))
+            if best[rows] > TOO_DEAR * best[1]:
+                counts = [count for count in counts if count <= rows]
+    # More rows never cost less: what looks so is noise.
+    table: list[tuple[int, float]] = []
+    for rows in sorted(best):
+        table.append((rows, max(best[rows], table[-1][1] if table else 0.0)))
+    return tuple(table)
+
+
+def _pass(decoder: Decoder, cache: KVCache, token: int, rows: int) -> None:
+    """A pass over a binary tree of ``rows`` rows, down to the chosen tokens; nothing is kept."""
+    parents = (-1, *((row - 1) // 2 for row in range(1, rows)))
+    ones = (1.0,) * rows
+    tree = DraftTree((token,) * rows, parents, ones, ones, window=rows - 1)  # the same token may repeat
+    mask = tree.mask() if rows > 1 else None
+    hidden, _ = decoder.forward(torch.tensor(tree.tokens), tree.positions(cache.length), cache, mask)
+    decoder.argmax(hidden).tolist()
+
+
+def _time_drafts(
+    decoder: Decoder, drafter: Drafter, limits: TreeLimits, prompt: list[int], clock: Callable[[], float]
+) -> tuple[tuple[float, float], tuple[Sample, ...]]:
+    """((base, per level) seconds of a proposal, what its guesses were worth): greedy steps after ``prompt``."""
+    cache = decoder.new_cache(len(prompt) + 512)
+    hidden = _read(decoder, cache, prompt, drafter)
+    tokens = [*prompt, int(decoder.argmax(hidden))]
+    sampler = Sampler(GenerationSettings())
+    times: dict[int, list[float]] = {}
+    samples: list[Sample] = []
+    end = clock() + DRAFT_SECONDS
+    for step in range(48):
+        if clock() > end and step > len(DEPTHS):
+            break
+        depth = DEPTHS[step % len(DEPTHS)]
+        wide = TreeLimits(max(24, limits.nodes), depth, max(limits.top_k, 4), worth=limits.worth / 4)
+        began = clock()
+        tree = drafter.propose(tokens, wide)
+        seconds = clock() - began
+        if step and len(tree) > 1:  # the first one reads the prompt as well
+            times.setdefault(tree.depth, []).append(seconds)
+        mask = tree.mask() if len(tree) > 1 else None
+        states, tapped = decoder.forward(
+            torch.tensor(tree.tokens), tree.positions(cache.length), cache, mask, drafter.taps
+        )
+        rows = TargetRows(decoder, sampler, tokens, tree, states)
+        found = drafter.accept(tree, rows)
+        kept = torch.tensor([0, *found.path])
+        cache.keep(kept if found.path else 1)
+        drafter.observe((torch.cat(tapped, -1) if tapped else states)[kept])
+        drafter.learn(tree, found.path, rows.best)
+        tokens += [*(tree.tokens[node] for node in found.path), found.bonus]
+        samples.append(sample_of(tree if len(tree) > 1 else None, found.path, wide))
+    return _fit(times), tuple(samples)
+
+
+def _fit(times: dict[int, list[float]]) -> tuple[float, float]:
+    """(base, per level): least squares through the medians of each depth."""
+    points = {depth: median(found) for depth, found in times.items()}
+    if not points:
+        return 0.0, 0.0
+    mean_x, mean_y = sum(points) / len(points), sum(points.values()) / len(points)
+    spread = sum((x - mean_x) ** 2 for x in points)
+    slope = (
+        sum((x - mean_x) * (y - mean_y) for x, y in points.items()) / spread if spread else mean_y / mean_x
+    )
+    return max(0.0, mean_y - slope * mean_x), max(0.0, slope)
+
+
+# --------------------------------------------------------------------------- kept between starts
+
+
+def timing_for(
+    decoder: Decoder,
+    methods: Methods,
+    limits: TreeLimits,
+    text: Sequence[int],
+    name: str,
+    fresh: bool = False,
+) -> Timing:
+    """The timing of this model on this machine: read where it was kept, measured and kept otherwise.
+
+    ``name`` tells apart models, heads, devices and weight formats; ``fresh`` measures again.
+    """
+    path = cache_folder() / "timings" / f"{_key(name)}.json"
+    if not fresh:
+        try:
+            return _from_json(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError):
+            pass  # not there, or of another version: measure
+    timing = measure(decoder, methods, limits, text)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"version": VERSION, **asdict(timing)}), encoding="utf-8")
+    except OSError:
+        pass  # it is measured again next time
+    return timing
+
+
+def _key(name: str) -> str:
+    machine = f"{platform.node()}|{platform.machine()}|{platform.processor()}|{torch.get_num_threads()}"
+    return hashlib.sha256(f"{VERSION}|{machine}|{torch.__version__}|{name}".encode()).hexdigest()[:24]
+
+
+def _from_json(raw: dict[str, object]) -> Timing:
+    if raw["version"] != VERSION:
+        raise ValueError("another version")
+    rows, draft, samples = raw["rows"], raw["draft"], raw["samples"]
+    assert isinstance(rows, list) and isinstance(draft, dict) and isinstance(samples, dict)
+    return Timing(
+        tuple((int(count), float(seconds)) for count, seconds in rows),
+        {name: (float(base), float(level)) for name, (base, level) in draft.items()},
+        {
+            name: tuple(
+                Sample(
+                    tuple((float(p), int(depth), bool(stood)) for p, depth, stood in each["guesses"]),
+                    int(each["nodes"]),
+                    int(each["depth"]),
+                    float(each["worth"]),
+                    int(each["extra"]),
+                )
+                for each in found
+            )
+            for name, found in samples.items()
+        },
+    )
+
+
+# --------------------------------------------------------------------------- for people
+
+
+def explain(timing: Timing, pilot: Pilot | None) -> str:
+    """What was measured and what follows from it, in lines for a terminal."""
+    one = timing.seconds(1)
+    lines = ["A pass of the model, by rows:"]
+    lines.append(
+        "  "
+        + ", ".join(
+            f"{rows}: {1000 * seconds:.1f} ms ({seconds / one:.2f}×)" for rows, seconds in timing.rows
+        )
+    )
+    for method, (base, level) in timing.draft.items():
+        lines.append(f"Drafting with {method}: {1000 * base:.1f} ms and {1000 * level:.1f} ms for each level")
+    if pilot is None:
+        lines.append("Nothing is chosen: plain decoding, or every size was fixed.")
+        return "\n".join(lines)
+    limits = pilot.limits
+    lines.append(
+        f"Chosen: up to {limits.nodes} nodes, {limits.depth} levels"
+        + (f", paths above {limits.worth:.0%}" if limits.worth else "")
+    )
+    outlook: Outlook | None = pilot.outlook
+    if outlook is not None:
+        lines.append(
+            f"  from {outlook.steps} steps: {outlook.tokens:.2f} tokens in {1000 * outlook.seconds:.1f} ms a step, "
+            f"{outlook.gain:.2f}× plain decoding"
+        )
+    if pilot.paused:
+        lines.append("  Drafting pauses, because it loses.")
+    return "\n".join(lines)

@@ -1,0 +1,172 @@
+"""What a size of the draft tree would bring: recent guesses, looked at again under other limits.
+
+A smaller tree would have held the likeliest of the same guesses. What they would have
+brought is the chance that such a guess stands, which is counted from all recent guesses
+by claimed probability and by depth: a few dozen steps know that much better than
+which of their own few guesses stood.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.drafting.drafter import TreeLimits
+from engine.timing import Clock, Sample
+
+WINDOW = 160
+"""Steps that are remembered."""
+SUPPORT = 6
+"""Steps that must speak for a size before it is chosen."""
+MOST_NODES = 64
+MOST_DEPTH = 12
+_EDGES = np.array((0.01, 0.03, 0.06, 0.1, 0.15, 0.22, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97))
+_BELIEF = 4.0
+"""Guesses that the coarser estimate counts for."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a choice promises."""
+
+    limits: TreeLimits
+    tokens: float
+    """Per step."""
+    seconds: float
+    """Per step."""
+    gain: float
+    """Tokens a second over those of plain decoding."""
+    steps: int
+    """How many remembered steps speak for it."""
+
+
+class Memory:
+    """The recent steps' samples."""
+
+    def __init__(self, samples: Iterable[Sample] = ()) -> None:
+        self._samples: deque[Sample] = deque(samples, maxlen=WINDOW)
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def add(self, sample: Sample) -> None:
+        self._samples.append(sample)
+
+    def view(self, clock: Clock) -> View:
+        """The present state, to ask about many limits."""
+        return View(list(self._samples), clock)
+
+
+class View:
+    """Samples as arrays, one row a step and one column a guess, the likeliest first."""
+
+    def __init__(self, samples: list[Sample], clock: Clock) -> None:
+        width = max((len(sample.guesses) for sample in samples), default=0) + 1
+        shape = (len(samples), width)
+        self._claimed = np.zeros(shape)
+        self._depth = np.zeros(shape, dtype=np.int64)
+        stood = np.zeros(shape)
+        for row, sample in enumerate(samples):
+            for column, (probability, depth, right) in enumerate(sample.guesses):
+                self._claimed[row, column] = probability
+                self._depth[row, column] = min(depth, MOST_DEPTH)
+                stood[row, column] = right
+        self._chance = _chances(self._claimed, self._depth, stood)
+        self._extra = np.array([sample.extra for sample in samples], dtype=np.int64)
+        self._nodes = np.array([sample.nodes for sample in samples])
+        self._full = np.array([len(sample.guesses) >= sample.nodes - 1 for sample in samples], dtype=bool)
+        self._levels = np.array([sample.depth for sample in samples])
+        self._worth = np.array([sample.worth for sample in samples])
+        most = width + int(self._extra.max(initial=0))
+        self._plain = clock.passing(1)
+        self._passing = _rising(clock.passing, most + 1)
+        self._drafting = np.array([clock.drafting(level) for level in range(MOST_DEPTH + 1)])
+        self._steps = np.arange(len(samples))
+        self._prefixes: dict[int, tuple[Floats, Floats, NDArray[np.int64]]] = {}
+
+    def outlook(self, limits: TreeLimits, present: TreeLimits) -> Outlook | None:
+        """What ``limits`` would have brought; None where too few steps can tell.
+
+        Steps that speak for a larger tree are fewer, so it is compared with the present sizes
+        over these steps alone, and their ratio applied to the present sizes' own outlook.
+        """
+        able = self._covered(limits)
+        count = int(able.sum())
+        if count < SUPPORT:
+            return None
+        tokens, seconds = self._total(limits, able)
+        rate = tokens / seconds
+        everywhere = self._covered(present)
+        if limits != present and count < everywhere.sum():
+            both = able & everywhere
+            if both.sum() < SUPPORT:
+                return None
+            ours, here, whole = (
+                self._total(limits, both),
+                self._total(present, both),
+                self._total(present, everywhere),
+            )
+            rate = (ours[0] / ours[1]) * (whole[0] / whole[1]) / (here[0] / here[1])
+        return Outlook(limits, tokens / count, seconds / count, rate * self._plain, count)
+
+    def _covered(self, limits: TreeLimits) -> NDArray[np.bool_]:
+        """Steps whose tree held everything that ``limits`` would have let in."""
+        wide = (self._nodes >= limits.nodes) | ~self._full
+        covered: NDArray[np.bool_] = wide & (self._levels >= limits.depth) & (self._worth <= limits.worth)
+        return covered
+
+    def _total(self, limits: TreeLimits, steps: NDArray[np.bool_]) -> tuple[float, float]:
+        """(tokens, seconds) that these steps would have had."""
+        claimed, chances, levels = self._prefix(min(limits.depth, MOST_DEPTH))
+        kept = np.minimum((claimed > limits.worth).sum(1), limits.nodes - 1)
+        tokens = 1 + chances[self._steps, kept]
+        seconds = self._passing[1 + kept + self._extra] + self._drafting[levels[self._steps, kept]]
+        return float(tokens[steps].sum()), float(seconds[steps].sum())
+
+    def _prefix(self, depth: int) -> tuple[Floats, Floats, NDArray[np.int64]]:
+        """Without guesses below ``depth``: claimed probabilities [steps, guesses], and for the first
+        k = 0, 1, … guesses the sum of their chances and their deepest level [steps, guesses + 1]."""
+        if depth not in self._prefixes:
+            inside = (self._depth > 0) & (self._depth <= depth)
+            order = np.argsort(~inside, axis=1, kind="stable")
+            claimed, chance, level = (
+                np.take_along_axis(np.where(inside, values, 0), order, axis=1)
+                for values in (self._claimed, self._chance, self._depth)
+            )
+            start = np.zeros((len(inside), 1))
+            chances = np.concatenate((start, np.cumsum(chance, axis=1)), axis=1)
+            levels = np.concatenate((start.astype(np.int64), np.maximum.accumulate(level, axis=1)), axis=1)
+            self._prefixes[depth] = claimed, chances, levels
+        return self._prefixes[depth]
+
+
+def _chances(claimed: Floats, depth: NDArray[np.int64], stood: Floats) -> Floats:
+    """How likely each guess stood, from how guesses like it fared. Same shape as ``claimed``."""
+    there = depth > 0
+    bucket = np.digitize(claimed, _EDGES)
+    size = len(_EDGES) + 1
+    count, right, claims = (
+        np.bincount(bucket[there], weights=weights[there], minlength=size)
+        for weights in (np.ones_like(claimed), stood, claimed)
+    )
+    # From the drafter's own word to its bucket, and from that to bucket and depth.
+    believed = np.divide(claims, count, out=np.zeros(size), where=count > 0)
+    coarse = (right + _BELIEF * believed) / (count + _BELIEF)
+    cell = bucket * (MOST_DEPTH + 1) + depth
+    cells = size * (MOST_DEPTH + 1)
+    fine_count = np.bincount(cell[there], minlength=cells)
+    fine_right = np.bincount(cell[there], weights=stood[there], minlength=cells)
+    fine = (fine_right + _BELIEF * np.repeat(coarse, MOST_DEPTH + 1)) / (fine_count + _BELIEF)
+    chances: Floats = np.where(there, fine[cell], 0.0)
+    return chances
+
+
+def _rising(passing: Callable[[int], float], most: int) -> Floats:
+    """Seconds by rows up to ``most``, never falling: what looks so is noise."""
+    return np.maximum.accumulate(np.array([passing(max(1, rows)) for rows in range(most + 1)]))
