@@ -168,7 +168,7 @@ class Checkpoint:
 
 def _require_finite(tensor: Tensor, name: str) -> None:
     # In pieces: the comparison makes four tensors of the size of what it looks at.
-    if not all(bool(torch.isfinite(part).all()) for part in tensor.reshape(-1).split(1 << 20)):
+    if not all(bool(torch.isfinite(part).all()) for part in torch.split(tensor.reshape(-1), 1 << 20)):
         raise ModelError(
             f"The tensor {name} holds values that are not finite numbers (NaN or infinity).",
             "Delete the model and download it again; if it stays, the model itself is damaged.",

@@ -107,10 +107,11 @@ class ForeignDecoder:
             if device.type == "cuda":
                 options["device_map"] = {"": device}
                 if four_bits and getattr(config, "quantization_config", None) is None:
-                    options["quantization_config"] = BitsAndBytesConfig(
+                    settings: Any = BitsAndBytesConfig
+                    options["quantization_config"] = settings(
                         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype
                     )
-            model = AutoModelForCausalLM.from_pretrained(
+            model: Any = AutoModelForCausalLM.from_pretrained(
                 folder, config=config, trust_remote_code=False, local_files_only=True, **options
             )
         except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError, TypeError) as error:

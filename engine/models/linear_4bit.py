@@ -84,7 +84,7 @@ def quantise_nf4(weight: Tensor, bias: Tensor | None = None, *, double_quant: bo
         packed, state = quantised(weight.contiguous(), double_quant)
         return BlockLinear(packed, state, bias)
     # On a CPU bitsandbytes compares every weight with all 16 values at once: some hundred bytes a weight.
-    pieces = [quantised(part, False) for part in flat.split(_CPU_PIECE)]
+    pieces = [quantised(part, False) for part in torch.split(flat, _CPU_PIECE)]
     packed, state = torch.cat([part for part, _ in pieces]), pieces[0][1]
     state.shape = weight.shape
     state.absmax = torch.cat([each.absmax for _, each in pieces])

@@ -141,7 +141,7 @@ def quantised_parts(
     activations' peaks. ``progress`` gets fractions from 0 to 1 and may raise to cancel.
     """
     scale = torch.tensor(config.embedding_scale)
-    rows = [embedding.index_select(0, part).float().mul_(scale) for part in calibration.split(CHUNK)]
+    rows = [embedding.index_select(0, part).float().mul_(scale) for part in torch.split(calibration, CHUNK)]
     for index, layer in enumerate(layers):
         rows, recorded = _record(config, layer, index, embedding, final_norm, rows)
         out: dict[str, Tensor] = {}

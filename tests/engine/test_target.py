@@ -152,6 +152,12 @@ def test_a_gpu_that_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.Mon
         load_model(Load(str(folder), device="cuda"))
 
 
+def test_without_a_gpu_the_choice_is_int8_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    chosen = placement.choose(Load())
+    assert (chosen.device.type, chosen.format) == ("cpu", "int8")
+
+
 @pytest.mark.parametrize(
     ("load", "words"),
     [
