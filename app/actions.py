@@ -54,6 +54,7 @@ class Actions:
         self.shortcuts = make("&Keyboard shortcuts", "F1")
         self.shortcuts.setShortcuts([QKeySequence("F1"), QKeySequence("?")])
         self.tour = make("&Tour of the window")
+        self.hub = make("&Models…", "Ctrl+M", "models", tip="Find, download and load models and heads")
         self.compare = make("C&ompare with and without EAGLE…", "Ctrl+Shift+E", "compare")
         self.compare.setIconText("Compare")
         self.previous_chat = make("&Previous chat", "Ctrl+PgUp")
@@ -87,7 +88,7 @@ class Actions:
             ),
             (
                 "&Model",
-                (self.eagle, self.compare, None, self.reload, self.cancel_load, self.free, self.restart, None,
+                (self.hub, None, self.eagle, self.compare, None, self.reload, self.cancel_load, self.free, self.restart, None,
                  self.licence),
             ),
             (
@@ -130,6 +131,7 @@ class TopBar(QToolBar):
         self._where.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self._where.setMinimumWidth(1)
         self.addWidget(self._where)
+        self.addAction(actions.hub)
         self.addAction(actions.eagle)
         self.addAction(actions.compare)
         self.addSeparator()
@@ -137,9 +139,10 @@ class TopBar(QToolBar):
         self.addAction(actions.settings)
         eagle = self.button(actions.eagle)
         eagle.setProperty("look", "switch")
-        for action in (actions.eagle, actions.compare):
+        for action in (actions.hub, actions.eagle, actions.compare):
             self.button(action).setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        for action in (actions.chats, actions.eagle, actions.compare, actions.panel, actions.settings):
+        shown = (actions.chats, actions.hub, actions.eagle, actions.compare, actions.panel, actions.settings)
+        for action in shown:
             self.button(action).setFocusPolicy(Qt.FocusPolicy.StrongFocus)
             self.button(action).setAccessibleName(action.text().replace("&", "").rstrip("…"))
 

@@ -107,6 +107,7 @@ class MainWindow(WindowFrame):
             (do.version_after, lambda: desk.step_version(1)),
             (do.copy_reply, desk.copy_last),
             (do.copy_chat, desk.copy_chat),
+            (do.hub, dialogs.open_hub),
             (do.compare, dialogs.open_compare),
             (do.previous_chat, lambda: desk.step(-1)),
             (do.next_chat, lambda: desk.step(1)),
@@ -126,6 +127,7 @@ class MainWindow(WindowFrame):
             (do.about, dialogs.open_about),
         ):
             action.triggered.connect(lambda _=False, act=act: act())
+        dialogs.load_requested.connect(self.engine.load)
         do.eagle.toggled.connect(self._on_eagle)
         do.chats.toggled.connect(self.chat_list.setVisible)
         do.panel.toggled.connect(self.panel.setVisible)

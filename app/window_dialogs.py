@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialog, QMessageBox
 
@@ -12,26 +12,41 @@ from app.chat.instructions import InstructionsDialog
 from app.command_palette import CommandPalette
 from app.compare.dialog import CompareDialog
 from app.diagnostics import about_text, diagnostics
+from app.hub.client import HubClient, hub_transport
+from app.hub.dialog import HubDialog
 from app.licence_dialog import LicenceDialog
 from app.settings.dialog import SettingsDialog
 from app.shortcut_list import ShortcutList
 from app.tour import Tour
 from app.window_frame import WindowFrame
+from engine.hub_messages import Browse
 from engine.protocol import Loaded, Message, Role
+
+RESUME_MS = 4000
+"""After the start, so that the engine's process has the machine first."""
 
 
 class WindowDialogs(QObject):
     """Opens them over the window, without ever blocking it."""
 
+    load_requested = Signal(object)
+    """A pair was chosen among the models: a :class:`engine.protocol.Load`."""
+
     def __init__(self, frame: WindowFrame) -> None:
         super().__init__(frame)
         self._frame = frame
         self.compare: CompareDialog | None = None
+        self.hub: HubDialog | None = None
+        self.hub_client = HubClient(lambda: hub_transport(frame.folder), self)
         self.licence: LicenceDialog | None = None
         self.settings: SettingsDialog | None = None
         self.palette: CommandPalette | None = None
         self.tour: Tour | None = None
         frame.client.loaded.connect(self._on_loaded)
+        frame.client.closed.connect(self.hub_client.close)
+        if any((frame.folder / "downloads").glob("*.json")):
+            # Downloads that ran when Eyrie ended go on, without anybody looking at them.
+            QTimer.singleShot(RESUME_MS, self, self._resume_downloads)
         frame.chat_list.instructions_requested.connect(self.open_instructions)
 
     def _open(self, dialog: QDialog) -> None:
@@ -60,6 +75,25 @@ class WindowDialogs(QObject):
         self.compare.show()
         self.compare.raise_()
         self.compare.start(messages, frame.book.current.settings(frame.store.current.generation()))
+
+    # ------------------------------------------------------------------ models
+
+    def open_hub(self) -> None:
+        """The models: those for this machine, those of the hub, those that are here."""
+        if self.hub is None:
+            self.hub = HubDialog(self.hub_client, self._loaded_bytes, self._frame)
+            self.hub.load_requested.connect(self.load_requested)
+        self.hub.show()
+        self.hub.raise_()
+        self.hub.activateWindow()
+
+    def _loaded_bytes(self) -> int:
+        model = self._frame.client.model
+        return model.memory_bytes if model else 0
+
+    def _resume_downloads(self) -> None:
+        if self.hub is None:
+            self.hub_client.send(Browse(self._loaded_bytes()))
 
     # ------------------------------------------------------------------ settings and help
 

@@ -6,12 +6,16 @@ Commands import what they need when they run, so that ``--help`` answers at once
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 
 from engine import __version__
+from engine.commands.method_options import HelpfulParser
+from engine.commands.method_options import add_arguments as add_method_arguments
 from engine.errors import EngineError
 from engine.huge_pages import restart_with_huge_pages
+from engine.paths import DATA_DIR_VARIABLE
 
 
 def _chat(arguments: argparse.Namespace) -> int:
@@ -45,6 +49,8 @@ def _download(arguments: argparse.Namespace) -> int:
 
 
 def _hub_worker(arguments: argparse.Namespace) -> int:
+    if arguments.data_dir:
+        os.environ[DATA_DIR_VARIABLE] = arguments.data_dir
     from engine.hub.worker import connect
 
     connect(arguments.connect)
@@ -64,7 +70,9 @@ def parser() -> argparse.ArgumentParser:
         description="Eyrie without its window: chat with a model, measure EAGLE, train a head.",
     )
     root.add_argument("--version", action="version", version=f"Eyrie {__version__}")
-    commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = root.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", parser_class=HelpfulParser
+    )
 
     def add(
         name: str, action: Callable[[argparse.Namespace], int], text: str, more: str = ""
@@ -101,7 +109,11 @@ def parser() -> argparse.ArgumentParser:
         help="thoughts before the answer, where the model's template can switch them",
     )
     chat.add_argument("--quiet", action="store_true", help="no progress, no figures")
+    chat.add_argument(
+        "--explain", action="store_true", help="say what was measured on this machine, and what is drafted"
+    )
     _tree_options(chat)
+    add_method_arguments(chat)
 
     bench = add(
         "bench",
@@ -140,6 +152,7 @@ def parser() -> argparse.ArgumentParser:
     download_arguments(download)
 
     hub_worker = add("hub-worker", _hub_worker, "serve the application's model hub (started by it)")
+    hub_worker.add_argument("--data-dir", default=None, help="where the queue of downloads is kept")
     hub_worker.add_argument("--connect", required=True, help="address of the application's listener")
 
     worker = add("worker", _worker, "serve the application (started by it)")

@@ -30,6 +30,7 @@ from engine.hub_messages import (
     Queue,
 )
 from engine.hub_protocol import Problem
+from engine.protocol import Ready
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +45,10 @@ DIED = Problem(
 )
 
 
-def hub_transport(log_path: Path | None = None) -> ProcessTransport:
-    return ProcessTransport([sys.executable, "-m", "engine", "hub-worker"], log_path)
+def hub_transport(data_folder: Path) -> ProcessTransport:
+    """The hub's process, which keeps the queue of downloads in the application's own folder."""
+    command = [sys.executable, "-m", "engine", "hub-worker", "--data-dir", str(data_folder)]
+    return ProcessTransport(command, data_folder / "logs" / "hub.log")
 
 
 class HubClient(QObject):
@@ -59,13 +62,13 @@ class HubClient(QObject):
     account = Signal(object)
     failed = Signal(object)
 
-    def __init__(
-        self, make_transport: Callable[[], Transport] = hub_transport, parent: QObject | None = None
-    ) -> None:
+    def __init__(self, make_transport: Callable[[], Transport], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._make_transport = make_transport
         self._link: Link | None = None
         self._last_id = 0
+        self.endpoint = "https://huggingface.co"
+        """The hub's address, for people: where the models' pages are."""
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self._poll)
@@ -119,6 +122,8 @@ class HubClient(QObject):
                 self._link = None
                 self.failed.emit(HubFailed(0, DIED))
                 return
+            if isinstance(event, Ready):
+                self.endpoint = event.device
             signal = self._signals.get(type(event))
             if signal is not None:
                 signal.emit(event)

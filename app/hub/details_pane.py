@@ -1,0 +1,226 @@
+"""The chosen model at the right: memory, heads with verdicts, facts, card and files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.banner import Banner, Offer
+from app.hub import words
+from app.hub.card_view import CardView
+from app.hub.memory_bar import MemoryBar
+from app.hub.row_list import Row, RowList, Tone
+from engine.hub_protocol import Fit, HeadChoice, PairVerdict, Problem
+
+NO_HEAD = "no head"
+TONES = {
+    PairVerdict.FITS: Tone.GOOD,
+    PairVerdict.CAVEAT: Tone.WARN,
+    PairVerdict.NOT: Tone.BAD,
+    PairVerdict.UNKNOWN: Tone.PLAIN,
+}
+ACCOUNT_KINDS = ("hub-login", "hub-token", "hub-right")
+
+
+def label(parent: QWidget, role: str = "") -> QLabel:
+    made = QLabel(parent)
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    made.setWordWrap(True)
+    made.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    if role:
+        made.setProperty("textRole", role)
+    return made
+
+
+class DetailsPane(QWidget):
+    """Shows what it is told; the dialog knows what is chosen."""
+
+    head_chosen = Signal(str)
+    """The repository or folder of a head; "" for none."""
+    page_requested = Signal()
+    link_chosen = Signal(str)
+    token_requested = Signal()
+    retry_requested = Signal()
+    fetch_requested = Signal()
+    load_requested = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.title = label(self, "heading")
+        self.line = label(self, "small")
+        self.problem = Banner(error=True)
+        self.memory = MemoryBar(self)
+        self.memory_words = label(self)
+        self.heads_title = label(self, "label")
+        self.heads_title.setText("EAGLE head")
+        self.heads = RowList("Heads for this model", self)
+        self.heads.setMinimumHeight(90)
+        self.heads.chosen.connect(lambda row: self._on_head(row))
+        self.verdict = label(self, "small")
+        self.facts = label(self)
+        self.facts.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.facts.setContentsMargins(10, 10, 10, 10)
+        self.card = CardView(self)
+        self.card.link_chosen.connect(self.link_chosen)
+        self.files = QPlainTextEdit(self)
+        self.files.setReadOnly(True)
+        self.files.setAccessibleName("Files that are downloaded")
+        self.tabs = QTabWidget(self)
+        self.tabs.setDocumentMode(True)
+        for widget, name in ((self.facts, "About"), (self.card, "Model card"), (self.files, "Files")):
+            self.tabs.addTab(widget, name)
+        self.page_button = QPushButton("Open its page", self)
+        self.fetch_button = QPushButton("Download", self)
+        self.load_button = QPushButton("Load", self)
+        self.fetch_button.setProperty("look", "primary")
+        self.load_button.setProperty("look", "primary")
+        self.page_button.clicked.connect(self.page_requested)
+        self.fetch_button.clicked.connect(self.fetch_requested)
+        self.load_button.clicked.connect(self.load_requested)
+        self.state = label(self, "small")
+        self._build()
+        self._heads: dict[str, HeadChoice] = {}
+        self.clear("Choose a model at the left.")
+
+    def _build(self) -> None:
+        buttons = QHBoxLayout()
+        buttons.setSpacing(8)
+        buttons.addWidget(self.page_button)
+        buttons.addWidget(self.state, 1)
+        for button in (self.fetch_button, self.load_button):
+            buttons.addWidget(button)
+        for button in (self.page_button, self.fetch_button, self.load_button):
+            button.setAutoDefault(False)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 12, 16, 12)
+        column.setSpacing(6)
+        for widget in (self.title, self.line, self.problem, self.memory, self.memory_words, self.heads_title):
+            column.addWidget(widget)
+        column.addWidget(self.heads, 2)
+        column.addWidget(self.verdict)
+        column.addWidget(self.tabs, 3)
+        column.addLayout(buttons)
+
+    # ------------------------------------------------------------------ what is shown
+
+    def clear(self, text: str) -> None:
+        self.begin(text, "", has_page=False)
+        self.show_heads((), "", complete=True)
+        self.heads_title.hide()
+        self.heads.hide()
+        self.show_buttons("", can_load=False)
+        self.tabs.hide()
+
+    def begin(self, title: str, line: str, has_page: bool = True) -> None:
+        """Another model: what is known of it comes step by step."""
+        self.title.setText(title)
+        self.line.setText(line)
+        self.line.setVisible(bool(line))
+        self.problem.hide()
+        self.show_fit(None)
+        self.facts.setText("")
+        self.card.show_card("The card is being read…" if has_page else "")
+        self.files.setPlainText("")
+        self.tabs.show()
+        self.page_button.setVisible(has_page)
+        self.verdict.setText("")
+        self._heads = {}
+
+    def show_fit(self, fit: Fit | None) -> None:
+        self.memory.show_fit(fit)
+        self.memory_words.setVisible(fit is not None)
+        if fit is not None:
+            self.memory_words.setText(" ".join(part for part in (fit.words, words.memory(fit)) if part))
+
+    def show_facts(self, facts: Sequence[tuple[str, str]]) -> None:
+        self.facts.setText("\n".join(f"{name}:  {value}" for name, value in facts if value))
+
+    def show_files(self, files: Sequence[tuple[str, int]], total: int) -> None:
+        lines = [f"{words.size(size):>10}   {path}" for path, size in files]
+        self.files.setPlainText("\n".join([*lines, "", f"{words.size(total):>10}   in all"]))
+
+    def show_problem(self, problem: Problem | None) -> None:
+        """What stands in the way, with the cure that its kind has."""
+        if problem is None:
+            self.problem.hide()
+            return
+        offers = []
+        if problem.link:
+            offers.append(Offer("Open its page", lambda: self.link_chosen.emit(problem.link), closes=False))
+        if problem.kind in ACCOUNT_KINDS:
+            offers.append(Offer("Enter a token…", self.token_requested.emit, closes=False))
+        if problem.kind != "unsupported":
+            offers.append(Offer("Try again", self.retry_requested.emit))
+        self.problem.say(f"{problem.message} {problem.next_step}".strip(), tuple(offers))
+
+    def show_heads(
+        self, heads: Sequence[HeadChoice], chosen: str, complete: bool, known: bool = True
+    ) -> None:
+        """Heads for the model; ``chosen`` is the repository or folder of the current one, "" for none."""
+        self.heads_title.show()
+        self.heads.show()
+        self._heads = {_key(head): head for head in heads}
+        rows = [_row(head) for head in heads]
+        rows.append(Row(NO_HEAD, "No head", "plain decoding, one token at a time"))
+        self.heads.show_rows(rows)
+        self.heads_title.setText("EAGLE head" if complete else "EAGLE head, looking for more…")
+        self.choose_head(chosen)
+
+    def choose_head(self, key: str) -> None:
+        quiet, self.heads._quiet = self.heads._quiet, True
+        self.heads.choose(key or NO_HEAD)
+        self.heads._quiet = quiet
+        self._show_verdict(key)
+
+    def head(self, key: str) -> HeadChoice | None:
+        return self._heads.get(key)
+
+    def _on_head(self, row: Row) -> None:
+        key = "" if row.key == NO_HEAD else row.key
+        self._show_verdict(key)
+        self.head_chosen.emit(key)
+
+    def _show_verdict(self, key: str) -> None:
+        head = self._heads.get(key)
+        text = words.verdict(head.report) + (f" {head.note}" if head.note else "") if head else ""
+        self.verdict.setText(text)
+        self.verdict.setVisible(bool(text))
+
+    def show_buttons(self, fetch: str, can_load: bool, state: str = "") -> None:
+        """``fetch`` is the text of the download button, "" where nothing is to be downloaded."""
+        self.fetch_button.setText(fetch or "Download")
+        self.fetch_button.setVisible(bool(fetch))
+        self.load_button.setVisible(can_load)
+        self.state.setText(state)
+
+
+def _key(head: HeadChoice) -> str:
+    return head.folder or head.repo_id
+
+
+def _row(head: HeadChoice) -> Row:
+    line = words.joined(
+        head.format,
+        words.size(head.size) if head.size else "",
+        f"{words.count(head.downloads)} downloads" if head.downloads else "",
+        words.licence(head.licence, head.is_gated) if head.licence else "",
+        {"this computer": "on this computer", "catalogue": "in the catalogue"}.get(head.source, ""),
+    )
+    return Row(
+        _key(head),
+        head.repo_id,
+        line,
+        words.PAIR_BADGES[head.report.verdict],
+        TONES[head.report.verdict],
+        head,
+    )

@@ -1,0 +1,339 @@
+"""The model picker: what there is at the left, the chosen pair at the right, downloads below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QShowEvent
+from PySide6.QtWidgets import (
+    QDialog,
+    QHBoxLayout,
+    QPushButton,
+    QSplitter,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.banner import Banner
+from app.hub import words
+from app.hub.client import HubClient
+from app.hub.details_pane import DetailsPane
+from app.hub.local_page import LocalPage
+from app.hub.pairs_page import PairsPage
+from app.hub.queue_panel import QueuePanel
+from app.hub.search_page import SearchPage
+from app.hub.token_dialog import TokenDialog, account_words
+from engine.hub_messages import (
+    Account,
+    Browse,
+    Details,
+    EnterToken,
+    Fetch,
+    FindHeads,
+    Heads,
+    HubFailed,
+    Local,
+    LookAt,
+)
+from engine.hub_protocol import HubModel, LocalEntry, PairOffer, PairVerdict, Phase
+from engine.protocol import Load
+
+TOKENS_PAGE = "https://huggingface.co/settings/tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is chosen: repositories, and the folders where they lie already."""
+
+    target: str = ""
+    """A repository, or the path of an imported model."""
+    target_path: str = ""
+    head: str = ""
+    head_path: str = ""
+    is_head: bool = False
+    """A head was looked at by itself: it can be downloaded, but not loaded."""
+    head_was_chosen: bool = False
+    """By the user: what is found later does not replace it."""
+    size: int = 0
+    head_size: int = 0
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Repositories that are to be downloaded."""
+        found = [self.target] if self.target and not self.target_path else []
+        return tuple(found + ([self.head] if self.head and not self.head_path else []))
+
+
+class HubDialog(QDialog):
+    """Not modal: chats and downloads go on beside it."""
+
+    load_requested = Signal(object)
+    """A :class:`Load` of the chosen pair."""
+
+    def __init__(
+        self, client: HubClient, loaded_bytes: Callable[[], int] = lambda: 0, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.client = client
+        self._loaded_bytes = loaded_bytes
+        self._account: Account | None = None
+        self._looking = self._finding = 0
+        self.choice = Choice()
+        self.token_dialog: TokenDialog | None = None
+        self.open_url: Callable[[str], object] = lambda url: QDesktopServices.openUrl(QUrl(url))
+        self.setWindowTitle("Models")
+        self.setModal(False)
+        self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
+        self.setMinimumSize(640, 480)
+        self.resize(1080, 740)
+        self.pairs = PairsPage(client, self)
+        self.search = SearchPage(client, self)
+        self.local = LocalPage(client, self)
+        self.pane = DetailsPane(self)
+        self.queue = QueuePanel(client, self)
+        self.trouble = Banner(error=True)
+        self._build()
+        self._connect()
+
+    def _build(self) -> None:
+        self.account_button = QPushButton("Account", self)
+        self.account_button.setAutoDefault(False)
+        self.account_button.setProperty("look", "plain")
+        self.account_button.setToolTip("The hub account that gated models are read with")
+        self.tabs = QTabWidget(self)
+        self.tabs.setDocumentMode(True)
+        for page, name in (
+            (self.pairs, "Recommended"),
+            (self.search, "Search the hub"),
+            (self.local, "On this computer"),
+        ):
+            self.tabs.addTab(page, name)
+        self.tabs.setCornerWidget(self.account_button)
+        self.splitter = QSplitter(Qt.Orientation.Horizontal, self)
+        self.splitter.addWidget(self.tabs)
+        self.splitter.addWidget(self.pane)
+        self.splitter.setStretchFactor(0, 5)
+        self.splitter.setStretchFactor(1, 6)
+        self.splitter.setChildrenCollapsible(False)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.trouble)
+        column.addWidget(self.splitter, 1)
+        below = QHBoxLayout()
+        below.setContentsMargins(4, 0, 4, 4)
+        below.addWidget(self.queue)
+        column.addLayout(below)
+
+    def _connect(self) -> None:
+        client, pane = self.client, self.pane
+        self.pairs.chosen.connect(self.show_offer)
+        self.search.chosen.connect(self.show_model)
+        self.local.chosen.connect(self.show_entry)
+        pane.head_chosen.connect(self._on_head_chosen)
+        pane.page_requested.connect(self._open_page)
+        pane.link_chosen.connect(self._open)
+        pane.token_requested.connect(self.ask_token)
+        pane.retry_requested.connect(self._look_again)
+        pane.fetch_requested.connect(self._fetch)
+        pane.load_requested.connect(self._load)
+        self.queue.link_chosen.connect(self._open)
+        self.queue.token_requested.connect(self.ask_token)
+        self.account_button.clicked.connect(self.ask_token)
+        client.details.connect(self._on_details)
+        client.heads.connect(self._on_heads)
+        client.local.connect(self._on_local)
+        client.queue.connect(lambda _: self._show_buttons())
+        client.account.connect(self._on_account)
+        client.failed.connect(self._on_failed)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.client.send(Browse(self._loaded_bytes()))
+
+    # ------------------------------------------------------------------ choosing
+
+    def show_offer(self, offer: PairOffer) -> None:
+        pair = offer.pair
+        same = (self.choice.target, self.choice.head) == (pair.target, pair.head)
+        if not same:
+            self.choice = Choice(
+                pair.target, offer.target_folder, pair.head, offer.head_folder, head_was_chosen=True
+            )
+            line = words.joined(
+                words.parameters(pair.parameters), pair.family, words.licence(pair.licence, pair.is_gated)
+            )
+            self.pane.begin(pair.target, line)
+            self.pane.show_facts(words.pair_facts(pair))
+            self._look(find_heads=True)
+        self.pane.show_fit(offer.fit)
+        self._show_buttons()
+
+    def show_model(self, model: HubModel) -> None:
+        here = self._entry_of(model.repo_id)
+        self.choice = Choice(model.repo_id, here.path if here else "", is_head=model.is_head)
+        self.pane.begin(model.repo_id, words.model_line(model))
+        self.pane.show_fit(model.fit)
+        based = ", ".join(model.base_models[:4])
+        self.pane.show_facts((("Based on", based), ("Updated", model.updated)))
+        self._look(find_heads=not model.is_head)
+        self._show_buttons()
+
+    def show_entry(self, entry: LocalEntry) -> None:
+        self.choice = Choice(entry.repo_id or entry.path, entry.path, is_head=entry.is_head, size=entry.size)
+        self.pane.begin(
+            entry.name, words.joined(words.size(entry.size), entry.path), has_page=bool(entry.repo_id)
+        )
+        self.pane.show_facts((("Lies in", entry.path), ("Made for", entry.target_name)))
+        self._look(find_heads=not entry.is_head)
+        self._show_buttons()
+
+    def _entry_of(self, repo_id: str) -> LocalEntry | None:
+        return next((entry for entry in self.local.entries if entry.repo_id == repo_id), None)
+
+    def _look(self, find_heads: bool) -> None:
+        """Ask for what is not known of the choice yet."""
+        choice = self.choice
+        head = choice.head if choice.head != choice.head_path else ""
+        self._looking = self.client.next_id()
+        if choice.target != choice.target_path:
+            self.client.send(LookAt(self._looking, choice.target, head))
+        if find_heads:
+            self.pane.show_heads((), "", complete=False)
+            self._finding = self.client.next_id()
+            self.client.send(FindHeads(self._finding, choice.target_path or choice.target))
+        elif choice.is_head:
+            self.pane.heads.hide()
+            self.pane.heads_title.hide()
+
+    def _look_again(self) -> None:
+        self._look(find_heads=not self.choice.is_head)
+
+    def _on_head_chosen(self, key: str) -> None:
+        head = self.pane.head(key)
+        self._take_head(key, head.folder if head else "", head.size if head else 0, by_user=True)
+        self._looking = self.client.next_id()
+        if self.choice.target != self.choice.target_path:
+            self.client.send(LookAt(self._looking, self.choice.target, head.repo_id if head else ""))
+
+    def _take_head(self, key: str, folder: str, size: int, by_user: bool) -> None:
+        self.choice = replace(
+            self.choice,
+            head=key,
+            head_path=folder,
+            head_size=size,
+            head_was_chosen=by_user or self.choice.head_was_chosen,
+        )
+        self._show_buttons()
+
+    # ------------------------------------------------------------------ what comes in
+
+    def _on_details(self, event: Details) -> None:
+        details = event.details
+        if event.request_id != self._looking or details.model.repo_id != self.choice.target:
+            return
+        self.choice = replace(self.choice, size=details.download_bytes)
+        self.pane.line.setText(words.model_line(details.model))
+        self.pane.line.show()
+        self.pane.card.show_card(details.card)
+        self.pane.show_files(details.files, details.download_bytes)
+        if details.fit is not None:
+            self.pane.show_fit(details.fit)
+        self.pane.show_problem(details.problem)
+        self._show_buttons()
+
+    def _on_heads(self, event: Heads) -> None:
+        if event.request_id != self._finding or self.choice.is_head:
+            return
+        choice = self.choice
+        self.pane.show_heads(event.heads, choice.head_path or choice.head, event.is_complete)
+        if not choice.head_was_chosen:
+            good = [
+                head for head in event.heads if head.report.verdict in (PairVerdict.FITS, PairVerdict.CAVEAT)
+            ]
+            if good:
+                best = good[0]
+                self._take_head(best.folder or best.repo_id, best.folder, best.size, by_user=False)
+                self.pane.choose_head(best.folder or best.repo_id)
+        elif (known := self.pane.head(choice.head_path or choice.head)) is not None:
+            self._take_head(choice.head, known.folder, known.size, by_user=True)
+
+    def _on_local(self, event: Local) -> None:
+        by_repo = {entry.repo_id: entry for entry in event.entries if entry.repo_id}
+        choice = self.choice
+        if choice.target in by_repo:
+            choice = replace(choice, target_path=by_repo[choice.target].path)
+        elif choice.target_path and choice.target != choice.target_path:
+            choice = replace(choice, target_path="")
+        if choice.head in by_repo:
+            choice = replace(choice, head_path=by_repo[choice.head].path)
+        self.choice = choice
+        self._show_buttons()
+
+    def _on_account(self, event: Account) -> None:
+        self._account = event
+        self.account_button.setText(account_words(event))
+
+    def _on_failed(self, event: HubFailed) -> None:
+        problem = event.problem
+        if event.request_id and event.request_id in (self._looking, self._finding):
+            if event.request_id == self._finding:
+                self.pane.show_heads((), self.choice.head_path or self.choice.head, complete=True)
+            self.pane.card.show_card("")
+            self.pane.show_problem(problem)
+        elif not event.request_id:
+            self.trouble.say(f"{problem.message} {problem.next_step}".strip())
+
+    # ------------------------------------------------------------------ doing
+
+    def _show_buttons(self) -> None:
+        choice = self.choice
+        if not choice.target:
+            self.pane.show_buttons("", can_load=False)
+            return
+        head = self.pane.head(choice.head_path or choice.head)
+        if head is not None and head.report.verdict is PairVerdict.NOT:
+            self.pane.show_buttons("", False, "This head does not fit. Choose another one, or none.")
+            return
+        running = {state.repo_id for state in self.queue.states if state.phase is not Phase.DONE}
+        absent = [repo for repo in choice.absent if repo not in running]
+        size = (0 if choice.target_path else choice.size) + (0 if choice.head_path else choice.head_size)
+        fetch = f"Download {words.size(size)}" if size else "Download"
+        waiting = choice.absent and not absent
+        can_load = not choice.absent and not choice.is_head
+        state = "It is being downloaded." if waiting else ""
+        if choice.is_head and not choice.absent:
+            state = "A head is loaded together with its model: choose the model."
+        self.pane.show_buttons(fetch if absent else "", can_load, state)
+
+    def _fetch(self) -> None:
+        # The small one first: whether the pair works is known as early as can be.
+        self.client.send(Fetch(tuple(reversed(self.choice.absent))))
+
+    def _load(self) -> None:
+        choice = self.choice
+        if choice.target_path and not choice.is_head and not choice.absent:
+            self.load_requested.emit(Load(model=choice.target_path, head=choice.head_path or choice.head))
+
+    def ask_token(self) -> None:
+        dialog = TokenDialog(self._account, self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.entered.connect(self._on_token)
+        dialog.page_requested.connect(lambda: self._open(TOKENS_PAGE))
+        self.token_dialog = dialog
+        dialog.open()
+
+    def _on_token(self, token: str) -> None:
+        self.client.send(EnterToken(token))
+        if self.choice.target and self.choice.target != self.choice.target_path:
+            self._look_again()
+
+    def _open_page(self) -> None:
+        self._open(f"{self.client.endpoint}/{self.choice.target}")
+
+    def _open(self, url: str) -> None:
+        if QUrl(url).scheme() in ("http", "https"):
+            self.open_url(url)

@@ -1,0 +1,123 @@
+"""What is on this computer: the hub cache, imported folders and GGUF files. Nothing is copied."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
+
+from app.hub import words
+from app.hub.client import HubClient
+from app.hub.row_list import Row, RowList, Tone
+from engine.hub_messages import Delete, HubFailed, Import, Imported, Local
+from engine.hub_protocol import LocalEntry
+
+
+class LocalPage(QWidget):
+    chosen = Signal(object)
+    """A :class:`LocalEntry`."""
+
+    def __init__(self, client: HubClient, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._client = client
+        self._request = 0
+        self.entries: tuple[LocalEntry, ...] = ()
+        self.list = RowList("Models on this computer", self)
+        self.list.chosen.connect(self._on_chosen)
+        self.status = QLabel("Looking…", self)
+        self.status.setProperty("textRole", "small")
+        self.status.setWordWrap(True)
+        self.folder_button = QPushButton("Add a folder…", self)
+        self.file_button = QPushButton("Add a GGUF file…", self)
+        self.delete_button = QPushButton("Delete…", self)
+        self.delete_button.setEnabled(False)
+        self.delete_button.setToolTip("Delete the chosen model from the hub cache")
+        buttons = QHBoxLayout()
+        buttons.setSpacing(8)
+        for button, act in (
+            (self.folder_button, self._choose_folder),
+            (self.file_button, self._choose_file),
+            (self.delete_button, self._ask_delete),
+        ):
+            button.setAutoDefault(False)
+            button.clicked.connect(lambda _=False, act=act: act())
+            buttons.addWidget(button)
+        buttons.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(10, 10, 10, 6)
+        column.setSpacing(8)
+        column.addLayout(buttons)
+        column.addWidget(self.status)
+        column.addWidget(self.list, 1)
+        client.local.connect(self._on_local)
+        client.imported.connect(self._on_imported)
+        client.failed.connect(self._on_failed)
+
+    def import_path(self, path: str) -> None:
+        """Add a folder or GGUF file to the list, where it is."""
+        self._request = self._client.next_id()
+        self._say("Looking at it…")
+        self._client.send(Import(self._request, path))
+
+    def _choose_folder(self) -> None:
+        if path := QFileDialog.getExistingDirectory(self, "Choose the folder of a model or a head"):
+            self.import_path(path)
+
+    def _choose_file(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Choose a GGUF file", "", "GGUF (*.gguf)")
+        if path:
+            self.import_path(path)
+
+    def _ask_delete(self) -> None:
+        row = self.list.current()
+        if row is None or not row.value.repo_id:
+            return
+        entry: LocalEntry = row.value
+        box = QMessageBox(QMessageBox.Icon.Question, "Delete a model", "", parent=self)
+        box.setText(f"Delete {entry.name} from this computer?")
+        box.setInformativeText(
+            f"This frees up to {words.size(entry.size)}. Other programs that use the hub cache lose it, too."
+        )
+        yes = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
+        box.addButton("Keep it", QMessageBox.ButtonRole.RejectRole)
+        yes.clicked.connect(lambda: self._client.send(Delete(entry.repo_id, entry.commit)))
+        box.open()
+
+    def _say(self, text: str) -> None:
+        self.status.setText(text)
+        self.status.setVisible(bool(text))
+
+    def _on_chosen(self, row: Row) -> None:
+        self.delete_button.setEnabled(bool(row.value.repo_id))
+        self.chosen.emit(row.value)
+
+    def _on_local(self, event: Local) -> None:
+        self.entries = event.entries
+        models = [entry for entry in event.entries if not entry.is_head]
+        heads = [entry for entry in event.entries if entry.is_head]
+        rows = [_row(entry, "Models" if not place else "") for place, entry in enumerate(models)]
+        rows += [_row(entry, "EAGLE heads" if not place else "") for place, entry in enumerate(heads)]
+        self.list.show_rows(rows)
+        if self.list.current() is None:
+            self.delete_button.setEnabled(False)
+        self._say(
+            ""
+            if rows
+            else "No model is here yet. Download one, or add a folder or a GGUF file that you have already."
+        )
+
+    def _on_imported(self, event: Imported) -> None:
+        if event.request_id == self._request:
+            self._say("")
+            self.chosen.emit(event.entry)
+
+    def _on_failed(self, event: HubFailed) -> None:
+        if self._request and event.request_id == self._request:
+            self._say(f"{event.problem.message} {event.problem.next_step}")
+
+
+def _row(entry: LocalEntry, heading: str) -> Row:
+    where = "hub cache" if entry.repo_id else entry.path
+    made_for = f"made for {entry.target_name}" if entry.target_name else ""
+    kind = "GGUF" if entry.path.endswith(".gguf") else entry.family
+    line = words.joined(words.size(entry.size), kind, made_for, where)
+    return Row(entry.path, entry.name, line, "", Tone.PLAIN, entry, heading)

@@ -1,0 +1,65 @@
+"""The catalogue's pairs as this machine sees them, the best first."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+
+from app.hub import words
+from app.hub.client import HubClient
+from app.hub.memory_bar import TONES
+from app.hub.row_list import Row, RowList
+from engine.hub_messages import Catalogue
+from engine.hub_protocol import Machine, PairOffer, Verdict
+
+
+class PairsPage(QWidget):
+    chosen = Signal(object)
+    """A :class:`PairOffer`."""
+
+    def __init__(self, client: HubClient, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.machine: Machine | None = None
+        self.offers: tuple[PairOffer, ...] = ()
+        self.about = QLabel("Looking at this machine…", self)
+        self.about.setProperty("textRole", "small")
+        self.about.setWordWrap(True)
+        self.list = RowList("Recommended pairs", self)
+        self.list.chosen.connect(lambda row: self.chosen.emit(row.value))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(10, 10, 10, 6)
+        column.setSpacing(8)
+        column.addWidget(self.about)
+        column.addWidget(self.list, 1)
+        client.catalogue.connect(self._on_catalogue)
+
+    def _on_catalogue(self, event: Catalogue) -> None:
+        self.machine, self.offers = event.machine, event.offers
+        here = event.machine
+        kind = here.device if here.is_gpu else "No NVIDIA GPU was found, so models run on the processor"
+        memory = f"{words.size(here.free)} of {words.size(here.total)} memory are free."
+        self.about.setText(" ".join(part for part in (f"{kind}: {memory}", event.problem) if part))
+        rows, group = [], ""
+        for offer in event.offers:
+            at = _group(offer)
+            rows.append(_row(offer, at if at != group else ""))
+            group = at
+        first = self.list.current() is None
+        self.list.show_rows(rows)
+        if first and rows:
+            self.list.choose(rows[0].key)
+
+
+def _group(offer: PairOffer) -> str:
+    if offer.fit.verdict is Verdict.NO:
+        return "Too large for this machine"
+    return "Recommended for this machine" if offer.pair.is_recommended else "More pairs"
+
+
+def _row(offer: PairOffer, heading: str) -> Row:
+    pair = offer.pair
+    here = offer.target_folder and offer.head_folder
+    badge = words.FIT_WORDS[offer.fit.verdict]
+    title = f"{pair.target.rpartition('/')[2]}  +  {pair.head.rpartition('/')[2]}"
+    line = words.joined("on this computer" if here else "", words.pair_line(pair))
+    return Row(f"{pair.target} {pair.head}", title, line, badge, TONES[offer.fit.verdict], offer, heading)

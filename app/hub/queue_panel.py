@@ -1,0 +1,240 @@
+"""The downloads: a line each with its bar, its files on demand, and what can be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QMessageBox,
+    QProgressBar,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.hub import words
+from app.hub.client import HubClient
+from app.hub.details_pane import ACCOUNT_KINDS, label
+from engine.hub_messages import Cancel, HubCommand, Pause, Queue, Resume
+from engine.hub_protocol import DownloadState, Phase
+
+STEPS = 1000
+LARGEST_ROWS = 3
+"""Downloads seen at once; more are scrolled to."""
+
+
+class DownloadRow(QWidget):
+    """One download. Its buttons ask; the queue's next state shows what came of it."""
+
+    asked = Signal(object)
+    link_chosen = Signal(str)
+    token_requested = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.state: DownloadState | None = None
+        self.name = QLabel(self)
+        self.name.setTextFormat(Qt.TextFormat.PlainText)
+        self.name.setProperty("textRole", "label")
+        self.line = QLabel(self)
+        self.line.setTextFormat(Qt.TextFormat.PlainText)
+        self.line.setProperty("textRole", "small")
+        self.line.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.bar = QProgressBar(self)
+        self.bar.setObjectName("loadingBar")
+        self.bar.setRange(0, STEPS)
+        self.bar.setTextVisible(False)
+        self.files = label(self, "small")
+        self.files.hide()
+        self.problem = label(self, "error")
+        self.pause = self._button("Pause", self._on_pause)
+        self.more = self._button("Files", self._on_files)
+        self.link = self._button("Open its page", self._on_link)
+        self.token = self._button("Enter a token…", self.token_requested.emit)
+        self.cancel = self._button("Cancel…", self._on_cancel)
+        top = QHBoxLayout()
+        top.setSpacing(8)
+        top.addWidget(self.name)
+        top.addWidget(self.line, 1)
+        for button in (self.link, self.token, self.more, self.pause, self.cancel):
+            top.addWidget(button)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 5, 12, 5)
+        column.setSpacing(4)
+        column.addLayout(top)
+        column.addWidget(self.bar)
+        column.addWidget(self.problem)
+        column.addWidget(self.files)
+
+    def _button(self, text: str, act: Callable[[], object]) -> QPushButton:
+        button = QPushButton(text, self)
+        button.setAutoDefault(False)
+        button.clicked.connect(lambda _=False: act())
+        return button
+
+    def show_state(self, state: DownloadState) -> None:
+        before, self.state = self.state, state
+        self.name.setText(state.repo_id)
+        self.line.setText(words.download_line(state))
+        self.line.setToolTip(self.line.text())
+        if state.total:
+            self.bar.setRange(0, STEPS)
+            self.bar.setValue(round(STEPS * state.done / state.total))
+        else:
+            self.bar.setRange(0, 0 if state.phase.is_active else STEPS)
+        self.bar.setVisible(state.phase is not Phase.DONE)
+        self.bar.setAccessibleName(f"Download of {state.repo_id}")
+        self.bar.setAccessibleDescription(self.line.text())
+        problem = state.problem
+        self.problem.setText(f"{problem.message} {problem.next_step}".strip() if problem else "")
+        self.problem.setVisible(problem is not None)
+        self.link.setVisible(problem is not None and bool(problem.link))
+        self.token.setVisible(problem is not None and problem.kind in ACCOUNT_KINDS)
+        stopped = state.phase in (Phase.PAUSED, Phase.FAILED)
+        self.pause.setText("Try again" if problem else "Resume" if stopped else "Pause")
+        self.pause.setVisible(state.phase is not Phase.DONE)
+        self.cancel.setText("Dismiss" if state.phase is Phase.DONE else "Cancel…")
+        for button in (self.pause, self.cancel, self.more):
+            button.setAccessibleName(f"{button.text().rstrip('…')}: {state.repo_id}")
+        self.more.setVisible(bool(state.files))
+        if not self.files.isHidden():
+            self._show_files()
+        if before is not None and before.phase is not state.phase:
+            self._announce(state)
+
+    def _announce(self, state: DownloadState) -> None:
+        spoken = {
+            Phase.DONE: f"{state.repo_id} is downloaded.",
+            Phase.FAILED: f"The download of {state.repo_id} stopped. {self.problem.text()}",
+            Phase.PAUSED: f"The download of {state.repo_id} is paused.",
+        }.get(state.phase)
+        if spoken and QAccessible.isActive():
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, spoken))
+
+    def _show_files(self) -> None:
+        files = self.state.files if self.state else ()
+        self.files.setText(
+            "\n".join(
+                f"{file.path}:  {words.size(file.done)} of {words.size(file.size)}"
+                if file.done < file.size
+                else f"{file.path}:  {words.size(file.size)}, here"
+                for file in files
+            )
+        )
+
+    def _on_files(self) -> None:
+        self.files.setVisible(self.files.isHidden())
+        self._show_files()
+        self.updateGeometry()
+
+    def _on_pause(self) -> None:
+        if self.state is not None:
+            stopped = self.state.phase in (Phase.PAUSED, Phase.FAILED)
+            self.asked.emit((Resume if stopped else Pause)(self.state.download_id))
+
+    def _on_link(self) -> None:
+        if self.state is not None and self.state.problem is not None:
+            self.link_chosen.emit(self.state.problem.link)
+
+    def _on_cancel(self) -> None:
+        state = self.state
+        if state is None:
+            return
+        if state.phase is Phase.DONE or not state.done:
+            self.asked.emit(Cancel(state.download_id, delete=state.phase is not Phase.DONE))
+            return
+        box = QMessageBox(QMessageBox.Icon.Question, "Cancel the download", "", parent=self)
+        box.setText(f"Cancel the download of {state.repo_id}?")
+        box.setInformativeText(
+            f"{words.size(state.done)} have arrived. Kept, they need not be fetched again later."
+        )
+        keep = box.addButton("Cancel, keep what arrived", QMessageBox.ButtonRole.AcceptRole)
+        delete = box.addButton("Cancel and delete", QMessageBox.ButtonRole.DestructiveRole)
+        on = box.addButton("Go on downloading", QMessageBox.ButtonRole.RejectRole)
+        box.setDefaultButton(on)
+        ask: Callable[[bool], object] = partial(self._cancel, state.download_id)
+        keep.clicked.connect(lambda: ask(False))
+        delete.clicked.connect(lambda: ask(True))
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.open()
+
+    def _cancel(self, download_id: str, delete: bool) -> None:
+        self.asked.emit(Cancel(download_id, delete))
+
+
+class QueuePanel(QWidget):
+    link_chosen = Signal(str)
+    token_requested = Signal()
+
+    def __init__(self, client: HubClient, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._client = client
+        self.rows: dict[str, DownloadRow] = {}
+        self.states: tuple[DownloadState, ...] = ()
+        self.title = label(self, "label")
+        self.title.setContentsMargins(12, 6, 12, 0)
+        inner = QWidget(self)
+        self._column = QVBoxLayout(inner)
+        self._column.setContentsMargins(0, 0, 0, 4)
+        self._column.setSpacing(0)
+        self._column.addStretch(1)
+        self.area = QScrollArea(self)
+        self.area.setWidget(inner)
+        self.area.setWidgetResizable(True)
+        self.area.setFrameShape(QScrollArea.Shape.NoFrame)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(2)
+        column.addWidget(self.title)
+        column.addWidget(self.area)
+        client.queue.connect(self._on_queue)
+        self.hide()
+
+    def _on_queue(self, event: Queue) -> None:
+        self.states = event.downloads
+        wanted = {state.download_id for state in event.downloads}
+        for key in [key for key in self.rows if key not in wanted]:
+            row = self.rows.pop(key)
+            self._column.removeWidget(row)
+            row.hide()
+            row.deleteLater()
+        for state in event.downloads:
+            if state.download_id not in self.rows:
+                row = DownloadRow(self)
+                row.asked.connect(self._ask)
+                row.link_chosen.connect(self.link_chosen)
+                row.token_requested.connect(self.token_requested)
+                self.rows[state.download_id] = row
+                self._column.insertWidget(self._column.count() - 1, row)
+            self.rows[state.download_id].show_state(state)
+        self.title.setText(
+            words.joined(_summary(event.downloads), f"{words.size(event.free_disk)} free on the disk")
+        )
+        self.setVisible(bool(event.downloads))
+        self._fit_height()
+
+    def _ask(self, command: HubCommand) -> None:
+        self._client.send(command)
+
+    def _fit_height(self) -> None:
+        heights = [row.sizeHint().height() for row in self.rows.values()][:LARGEST_ROWS]
+        self.area.setFixedHeight(sum(heights) + 8)
+
+
+def _summary(states: tuple[DownloadState, ...]) -> str:
+    """All downloads in a few words."""
+    waiting = [state for state in states if state.phase is not Phase.DONE]
+    if not waiting:
+        return "Downloads"
+    done, total = sum(state.done for state in waiting), sum(state.total for state in waiting)
+    amount = f"{words.size(done)} of {words.size(total)}" if total else ""
+    return words.joined("Downloads", amount)

@@ -1,0 +1,135 @@
+"""Searching the hub: a field that waits until typing pauses, filters, and the hits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtWidgets import QCheckBox, QComboBox, QGridLayout, QLabel, QLineEdit, QVBoxLayout, QWidget
+
+from app.hub import words
+from app.hub.client import HubClient
+from app.hub.memory_bar import TONES
+from app.hub.row_list import Row, RowList, Tone
+from engine.hub_messages import Found, HubFailed, Search
+from engine.hub_protocol import HubModel, Sort
+
+DEBOUNCE_MS = 350
+FAMILIES = ("Llama", "Qwen2", "Qwen3", "Gemma", "Mistral", "Mixtral", "Phi")
+LICENCES = ("apache-2.0", "mit", "llama3.1", "llama3.2", "gemma")
+SIZES = (1, 2, 4, 9, 15, 35)
+"""Billions of parameters."""
+_SORTS = {"Most downloaded": Sort.DOWNLOADS, "Most liked": Sort.LIKES, "Last updated": Sort.UPDATED}
+
+
+class SearchPage(QWidget):
+    chosen = Signal(object)
+    """A :class:`HubModel`."""
+
+    def __init__(self, client: HubClient, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._client = client
+        self._request = 0
+        self._asked: Search | None = None
+        self.field = QLineEdit(self)
+        self.field.setPlaceholderText("Name, or the address of a model's page")
+        self.field.setAccessibleName("Search the hub")
+        self.field.setClearButtonEnabled(True)
+        self.sort = self._box("Sort by", tuple(_SORTS))
+        self.family = self._box("Family", ("Any family", *FAMILIES))
+        self.licence = self._box("Licence", ("Any licence", *LICENCES))
+        self.largest = self._box("Size", ("Any size", *(f"Up to {size} B" for size in SIZES)))
+        self.with_head = QCheckBox("Has an EAGLE head", self)
+        self.with_head.setToolTip("Only models for which the catalogue knows a head")
+        self.fitting = QCheckBox("Fits this machine", self)
+        self.status = QLabel(self)
+        self.status.setProperty("textRole", "small")
+        self.status.setWordWrap(True)
+        self.list = RowList("Search results", self)
+        self.list.chosen.connect(lambda row: self.chosen.emit(row.value))
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(6)
+        for place, widget in enumerate((self.sort, self.family, self.licence, self.largest)):
+            grid.addWidget(widget, place // 2, place % 2)
+        grid.addWidget(self.with_head, 2, 0)
+        grid.addWidget(self.fitting, 2, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(10, 10, 10, 6)
+        column.setSpacing(8)
+        column.addWidget(self.field)
+        column.addLayout(grid)
+        column.addWidget(self.status)
+        column.addWidget(self.list, 1)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(DEBOUNCE_MS)
+        self._timer.timeout.connect(self.search)
+        self.field.textChanged.connect(lambda _: self._timer.start())
+        self.field.returnPressed.connect(self.search)
+        for box in (self.sort, self.family, self.licence, self.largest):
+            box.currentIndexChanged.connect(lambda _: self._timer.start())
+        for tick in (self.with_head, self.fitting):
+            tick.toggled.connect(lambda _: self._timer.start())
+        client.found.connect(self._on_found)
+        client.failed.connect(self._on_failed)
+        self._say("Type to search. With an empty field the most downloaded models are listed.")
+
+    def _box(self, name: str, choices: Iterable[str]) -> QComboBox:
+        box = QComboBox(self)
+        box.setAccessibleName(name)
+        box.addItems(list(choices))
+        return box
+
+    def _say(self, text: str) -> None:
+        self.status.setText(text)
+        self.status.setVisible(bool(text))
+
+    def search(self) -> None:
+        """Ask the hub, unless the same question was asked last."""
+        self._timer.stop()
+        largest = self.largest.currentIndex()
+        query = Search(
+            0,
+            self.field.text().strip(),
+            _SORTS[self.sort.currentText()],
+            self.family.currentText() if self.family.currentIndex() else "",
+            self.licence.currentText() if self.licence.currentIndex() else "",
+            self.with_head.isChecked(),
+            self.fitting.isChecked(),
+            float(SIZES[largest - 1]) if largest else 0.0,
+        )
+        if query == self._asked:
+            return
+        self._asked = query
+        self._request = self._client.next_id()
+        self._say("Searching…")
+        self._client.send(
+            Search(
+                self._request, query.text, query.sort, query.family, query.licence,
+                query.only_with_head, query.only_fitting, query.largest,
+            )
+        )  # fmt: skip
+
+    def _on_found(self, event: Found) -> None:
+        if event.request_id != self._request:
+            return
+        self.list.show_rows([_row(model) for model in event.models])
+        some = len(event.models)
+        self._say("" if some else "Nothing was found. Try fewer words, or fewer filters.")
+
+    def _on_failed(self, event: HubFailed) -> None:
+        if event.request_id == self._request and self._request:
+            self._asked = None
+            self._say(f"{event.problem.message} {event.problem.next_step}")
+
+
+def _row(model: HubModel) -> Row:
+    if model.is_head:
+        badge, tone = "EAGLE head", Tone.PLAIN
+    elif model.fit is not None:
+        badge, tone = words.FIT_WORDS[model.fit.verdict], TONES[model.fit.verdict]
+    else:
+        badge, tone = "", Tone.PLAIN
+    title = f"{model.repo_id}  (has a head)" if model.has_known_head else model.repo_id
+    return Row(model.repo_id, title, words.model_line(model), badge, tone, model)
