@@ -93,6 +93,9 @@ def style_sheet(dark: bool, points: float) -> str:
     QToolButton:checked {{ background: {c["accent_fill"]}; color: {c["accent"]}; }}
     QToolButton:disabled {{ color: {c["muted"]}; background: transparent; }}
     QToolButton[look="small"] {{ padding: 3px 4px; }}
+    QToolButton[look="fold"] {{ padding: 3px 8px 3px 2px; }}
+    QToolButton[look="fold"]:checked {{ background: transparent; color: {c["muted"]}; }}
+    QToolButton[look="fold"]:hover {{ background: {c["hover"]}; }}
     QToolButton[look="switch"] {{ padding: 5px 12px 5px 9px; border-color: {c["grid"]}; font-weight: 600; }}
     QToolButton[look="switch"]:checked {{ border-color: {c["accent"]}; }}
     QToolButton[look="switch"]:focus {{ border-color: {c["accent"]}; }}

@@ -23,6 +23,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextEdit, QWidget
 
+from app import theme
 from app.chat.code_tools import CodeTools
 from app.chat.formula_pictures import FormulaPictures
 from app.chat.highlight import MarkLayer
@@ -84,6 +85,7 @@ class MessageText(QTextEdit):
         self.writer = DocumentWriter(
             self.document(), BlockFormats(QFontMetricsF(self.font())), self._formulas.picture
         )
+        self.writer.line = theme.tokens(self).edge
         self._formulas.writer = self.writer
         self._layer = MarkLayer(self.document(), self.writer.rows, marks, self.palette())
         self._code = CodeTools(self, self.writer, self._layer)
@@ -353,6 +355,7 @@ class MessageText(QTextEdit):
             self._layer.set_palette(self.palette())
             self._code.set_palette(self.palette())
             self._formulas.repaint()
+            self.writer.set_line(theme.tokens(self).edge)
             self.recolour()
         elif event.type() == QEvent.Type.FontChange:
             if self._growing is not None:

@@ -34,7 +34,7 @@ class ThinkingFold(QWidget):
         self._words = 0
         self._counted = 0
         self.button = QToolButton()
-        self.button.setProperty("look", "small")
+        self.button.setProperty("look", "fold")
         self.button.setProperty("textRole", "small")
         self.button.setCheckable(True)
         self.button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)

@@ -113,8 +113,11 @@ def literal(text: str, start: int = 0) -> list[Block]:
             rest = mark.lstrip(mark[0])
             fence, language = mark[: len(mark) - len(rest)], rest.strip()
             code = []
-        else:
-            blocks.append(Block(Kind.PARAGRAPH, (content,), tight=True))
+            if blocks and not any(blocks[-1].lines):
+                # Code stands apart by itself.
+                blocks.pop()
+        elif content or not blocks or blocks[-1].kind is not Kind.CODE:
+            blocks.append(Block(Kind.PARAGRAPH, (content,), tight=not blocks or blocks[-1].kind is not Kind.CODE))
     if code is not None:
         blocks.append(Block(Kind.CODE, tuple(code), language=language))
     return blocks

@@ -18,6 +18,7 @@ import sys
 from xml.etree import ElementTree
 
 SIZE = 24
+EDGE = 1.5
 INK = "currentColor"
 _FIRST_LETTER_WITHOUT_GLYPH = 0x2E80
 """From here on scripts that the maths font does not have."""
@@ -35,7 +36,10 @@ def set_formula(tex: str, display: bool) -> dict[str, object]:
     if _UNKNOWN.search(made.mathmlstr()):
         raise ValueError("an unknown command")
     svg = made.svgxml()
-    top, width, height = map(float, str(svg.get("viewBox")).split()[1:])
+    left, top, width, height = map(float, str(svg.get("viewBox")).split())
+    # The box is the letters' own: round ones reach beyond it.
+    left, top, width, height = left - EDGE, top - EDGE, width + 2 * EDGE, height + 2 * EDGE
+    svg.set("viewBox", f"{left} {top} {width} {height}")
     return {
         "svg": ElementTree.tostring(svg, encoding="unicode"),
         "width": width,

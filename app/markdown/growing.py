@@ -108,7 +108,7 @@ class GrowingText:
         if last.type in _LISTS and len(items) > 1 and len(self._tail) - cut > LONG_LIST:
             cut, first, number = items[-1]
             self.settled += first
-            self._number = number if last.type == "ordered_list_open" else None
+            self._number = number if last.type == "ordered_list_open" else 0
         self.tail_start += cut
         self._tail = self._tail[cut:]
         if last.type == "fence" and last is tops[-1]:

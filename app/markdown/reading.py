@@ -82,7 +82,7 @@ class Reader:
     def read(self, text: str, offset: int = 0, number: int | None = None) -> list[Top]:
         """The blocks of ``text``, which stands at ``offset`` of the whole source.
 
-        ``number``: the text goes on with a list, whose first item has this number.
+        ``number``: the text goes on with a list, whose first item has this number; 0 for bullets.
         """
         self._used = {}
         try:
@@ -250,6 +250,9 @@ class _Walk:
         """Next number of every list that is open; ``None`` for bullets."""
         self._marker = ""
         self._level = 0
+        self._tight = False
+        self._opens = False
+        """The next block is the first of an outermost list: it stands apart from what is before."""
         self._cells: list[Line] = []
         self._aligns: list[str] = []
         self._row_at = 0
@@ -267,18 +270,23 @@ class _Walk:
                 self._add(Kind.FORMULA, ((span,),), level=int(token.meta["closed"]))
             elif kind == "hr":
                 self._add(Kind.RULE, ((),))
+            elif kind == "paragraph_open":
+                self._tight = token.hidden
             elif kind == "heading_open":
                 self._level = int(token.tag[1:])
             elif kind == "blockquote_open":
                 self._containers += QUOTE
             elif kind in ("blockquote_close", "list_item_close"):
                 if self._marker and kind == "list_item_close":
-                    self._add(Kind.PARAGRAPH, ((),), tight=True)
+                    self._add(Kind.PARAGRAPH, ((),), tight=not self._opens)
+                    self._opens = False
                 self._containers = self._containers[:-1]
             elif kind in ("bullet_list_open", "ordered_list_open"):
                 first = int(token.attrs.get("start", 1)) if kind == "ordered_list_open" else None
-                if not self._lists and self._number is not None and first is not None:
-                    first = self._number
+                if not self._lists:
+                    self._opens = self._number is None
+                    if self._number and first is not None:
+                        first = self._number
                 self._lists.append(first)
             elif kind in ("bullet_list_close", "ordered_list_close"):
                 self._lists.pop()
@@ -328,7 +336,8 @@ class _Walk:
             self._marker = _BOXES[head.text[:4]]
             rest = Span(head.text[4:], head.start + 4, head.length - 4, head.look, head.link)
             line = (rest, *line[1:]) if rest.text else line[1:]
-        self._add(Kind.PARAGRAPH, (line,), tight=token.hidden)
+        self._add(Kind.PARAGRAPH, (line,), tight=self._tight and not self._opens)
+        self._opens = False
 
     def _code(self, token: Token) -> None:
         content = token.content[:-1] if token.content.endswith("\n") else token.content

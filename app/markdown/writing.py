@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QTextBlockFormat, QTextCursor, QTextDocument, QTextImageFormat, QTextTable
+from PySide6.QtGui import QColor, QTextBlockFormat, QTextCursor, QTextDocument, QTextImageFormat, QTextTable
 
 from app.markdown.blocks import BOLD, CODE, MATHS, Block, Kind, Line, Span, units
 from app.markdown.formats import BlockFormats, span_format
@@ -78,6 +78,8 @@ class DocumentWriter:
         self.formats = formats
         self.rows: list[Row] = []
         self.units: list[Unit] = []
+        self.line = QColor(Qt.GlobalColor.gray)
+        """Of the lines in tables: the one colour that a document has to hold."""
         self._picture = picture
         self._fresh = True
         """The document's last text block is empty and belongs to nothing yet."""
@@ -110,6 +112,14 @@ class DocumentWriter:
         self._trim(cursor)
         cursor.endEditBlock()
         return untouched
+
+    def set_line(self, colour: QColor) -> None:
+        self.line = colour
+        for unit in self.units:
+            if unit.table is not None:
+                made = unit.table.format().toTableFormat()
+                made.setBorderBrush(colour)
+                unit.table.setFormat(made)
 
     def clear(self) -> None:
         self.rows.clear()
@@ -280,7 +290,9 @@ class DocumentWriter:
         self._begin(cursor, QTextBlockFormat())
         self.rows.append(Row())
         height = max(1, len(block.lines) // block.level)
-        unit.table = cursor.insertTable(height, block.level, self.formats.table(block, first))
+        made = self.formats.table(block, first)
+        made.setBorderBrush(self.line)
+        unit.table = cursor.insertTable(height, block.level, made)
         self._fill(cursor, unit, block, 0)
         self._fresh = True
 

@@ -67,6 +67,8 @@ def test_lists_carry_marks_and_depth() -> None:
         ("1.", "l", "a"), ("2.", "l", "b"), ("◦", "ll", "c"), ("▪", "lll", "d"), ("3.", "l", "e"),
         ("☑", "l", "f"), ("☐", "l", "g"),
     ]  # fmt: skip
+    assert [block.tight for block in blocks] == [False, True, True, True, True, False, True]
+    assert not any(block.tight for block in read("- a\n\n- b"))
 
 
 def test_tables_have_cells_row_by_row() -> None:
@@ -134,6 +136,16 @@ def test_only_the_tail_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(next(block for block in growing.blocks if block.kind is Kind.CODE).lines) == 800
 
 
+@pytest.mark.parametrize("mark", ["- ", "{}. "])
+def test_a_long_list_ends_like_a_short_one(mark: str) -> None:
+    """Its finished items are given up, and the rest goes on with its numbers."""
+    text = "Before\n\n" + "".join(mark.format(n) + f"item with some words {n}\n" for n in range(1, 120)) + "\nafter"
+    growing = GrowingText()
+    for piece in cuts(text, 2, 20):
+        growing.feed(piece)
+    assert growing.blocks == read(text) and growing.settled > 60
+
+
 def test_a_fence_that_may_close_is_not_shown() -> None:
     growing = GrowingText()
     growing.feed("```\ncode\n``")
@@ -174,6 +186,12 @@ def test_prompts_are_literal_but_for_code() -> None:
     assert [(block.kind, words(block)) for block in blocks] == [
         (Kind.PARAGRAPH, "# no *heading*"), (Kind.CODE, "**x**"), (Kind.PARAGRAPH, "end"),
     ]  # fmt: skip
+
+
+def test_code_in_a_prompt_stands_apart_by_itself() -> None:
+    blocks = literal("text\n\n```\nx\n```\n\nmore\n\n\nend")
+    assert [words(block) for block in blocks] == ["text", "x", "more", "", "", "end"]
+    assert [block.tight for block in blocks] == [True, False, False, True, True, True]
 
 
 def test_hostile_marks_are_read_in_time() -> None:
