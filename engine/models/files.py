@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from engine.errors import ModelError
 from engine.models.building import Cancelled, Progress
 from engine.models.checkpoint import NamedTensors
 from engine.models.config import read_config
-from engine.models.loading import INDEX, SINGLE, TensorSource
+from engine.models.loading import DOWNLOAD_AGAIN, INDEX, SINGLE, TensorSource
 from engine.models.pickled import PickledSource, has_pickled
 
 
@@ -45,6 +46,12 @@ class ModelFiles:
         found = self.raw.get("quantization_config")
         if found is None:
             found = (self.raw.get("text_config") or {}).get("quantization_config")
+        old = self.folder / "quantize_config.json"
+        if found is None and old.is_file():  # AutoGPTQ's own file, before it was part of the other
+            try:
+                found = {"quant_method": "gptq", **json.loads(old.read_text(encoding="utf-8"))}
+            except (OSError, ValueError, TypeError) as error:
+                raise ModelError(f"{old} cannot be read ({error}).", DOWNLOAD_AGAIN) from error
         return found if isinstance(found, dict) else None
 
 
