@@ -23,7 +23,6 @@ from engine.drafting.drafter import Drafter, TreeLimits
 from engine.drafting.method import Methods, options_of
 from engine.models.cache import KVCache
 from engine.models.decoder import Decoder
-from engine.outlook import Outlook
 from engine.paths import cache_folder
 from engine.pilot import Pilot
 from engine.sampling import Sampler
@@ -228,32 +227,32 @@ def _from_json(raw: dict[str, object]) -> Timing:
 # --------------------------------------------------------------------------- for people
 
 
-def explain(timing: Timing, pilot: Pilot | None) -> str:
-    """What was measured and what follows from it, in lines for a terminal."""
-    one = timing.seconds(1)
-    lines = ["A pass of the model, by rows:"]
-    lines.append(
-        "  "
-        + ", ".join(
-            f"{rows}: {1000 * seconds:.1f} ms ({seconds / one:.2f}×)" for rows, seconds in timing.rows
-        )
-    )
-    for method, (base, level) in timing.draft.items():
-        lines.append(f"Drafting with {method}: {1000 * base:.1f} ms and {1000 * level:.1f} ms for each level")
+def explain(timing: Timing | None, pilot: Pilot | None, limits: TreeLimits) -> str:
+    """What was measured and what follows from it, in lines for a terminal.
+
+    ``limits`` are the sizes where nothing is adapted.
+    """
+    lines = []
+    if timing is not None:
+        one = timing.seconds(1)
+        passes = (f"{rows}: {1000 * s:.1f} ms ({s / one:.2f}×)" for rows, s in timing.rows)
+        lines += ["A pass of the model, by rows:", "  " + ", ".join(passes)]
+        for method, (base, level) in timing.draft.items():
+            lines.append(f"Drafting with {method}: {1000 * base:.1f} ms and {1000 * level:.1f} ms a level")
     if pilot is None:
-        lines.append("Nothing is chosen: plain decoding, or every size was fixed.")
-        return "\n".join(lines)
-    limits = pilot.limits
-    lines.append(
-        f"Chosen: up to {limits.nodes} nodes, {limits.depth} levels"
-        + (f", paths above {limits.worth:.0%}" if limits.worth else "")
-    )
-    outlook: Outlook | None = pilot.outlook
+        return "\n".join([*lines, f"Nothing is adapted. The sizes to begin with: {_sizes(limits)}."])
+    lines.append(f"Chosen: {_sizes(pilot.limits)}.")
+    outlook = pilot.outlook
     if outlook is not None:
         lines.append(
-            f"  from {outlook.steps} steps: {outlook.tokens:.2f} tokens in {1000 * outlook.seconds:.1f} ms a step, "
-            f"{outlook.gain:.2f}× plain decoding"
+            f"  From {outlook.steps} steps: {outlook.tokens:.2f} tokens in {1000 * outlook.seconds:.1f} ms a step, "
+            f"{outlook.gain:.2f}× plain decoding."
         )
     if pilot.paused:
         lines.append("  Drafting pauses, because it loses.")
     return "\n".join(lines)
+
+
+def _sizes(limits: TreeLimits) -> str:
+    worth = f", paths above {limits.worth:.0%}" if limits.worth else ""
+    return f"up to {limits.nodes} nodes and {limits.depth} levels{worth}"

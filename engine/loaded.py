@@ -13,15 +13,11 @@ from engine.calibration import timing_for
 from engine.drafting.drafter import TreeLimits
 from engine.drafting.method import Equipment, Methods
 from engine.drafting.registry import METHODS, methods_for
-from engine.errors import EngineError, HeadError, ResourceError
+from engine.equipping import DraftTarget, equip
+from engine.errors import EngineError, ModelError, ResourceError
 from engine.generation import Session
-from engine.heads.checkpoint import read_eagle3
-from engine.heads.eagle3_inference import Eagle3Inference
-from engine.heads.pairing import check_fits
-from engine.heads.projections import dense_linear, int8_linear
+from engine.heads.inference import EagleInference
 from engine.models.building import ConversionCancelled
-from engine.models.checkpoint import EMBEDDING, Tensors
-from engine.models.config import DecoderConfig
 from engine.models.decoder import Decoder
 from engine.models.demo import demo_folder, demo_licence
 from engine.models.files import open_model
@@ -63,7 +59,7 @@ class LoadCancelled(Exception):
 class LoadedModel:
     info: ModelInfo
     decoder: Decoder
-    head: Eagle3Inference | None
+    head: EagleInference | None
     tokenizer: Tokenizer
     chat: ChatFormat
     limits: TreeLimits
@@ -129,19 +125,26 @@ def load_model(
         text,
         report,
     )
-    head: Eagle3Inference | None = None
-    head_name: str | None = None
-    problem: str | None = target.problem
     # A target that runs through transformers has the decoder's face as far as plain decoding uses it.
     decoder = cast(Decoder, target.decoder)
-    if target.config is not None and target.tensors is not None:
-        report("Loading the EAGLE head")
-        head, head_name, problem = _load_head(command, is_demo, target.config, target.tensors, exact_float)
-        if head is not None and getattr(head, "device", torch.device("cpu")) != placement.device:
-            head, head_name = None, None
-            problem = "EAGLE heads run on CPUs only as yet. Choose the device cpu to use it."
     context = min(limit, decoder.config.max_positions)
-    methods = _methods(Equipment(decoder, context, head, head_problem=problem or ""), target.problem)
+    folder, no_head = _head_folder(command, is_demo, target.problem)
+    equipped = equip(
+        decoder,
+        tokenizer,
+        context,
+        placement,
+        head=folder,
+        no_head=no_head,
+        target_name=files.name,
+        draft=None if target.problem or not command.draft else lambda: _draft(command, report, cancelled),
+        text=tokenizer.encode(text.decode("utf-8"), add_bos=True),
+        end_tokens=chat.eos_token_ids,
+        report=report,
+        exact_float=exact_float,
+    )
+    equipment = equipped.equipment
+    methods = _methods(equipment, target.problem)
     licence = demo_licence() if is_demo else ("", "")
     info = ModelInfo(
         name=DEMO_NAME if is_demo else files.name,
@@ -151,19 +154,19 @@ def load_model(
         device=device_name(placement.device),
         context_length=context,
         vocabulary=decoder.config.vocab_size,
-        memory_bytes=decoder.memory_bytes() + (head.memory_bytes() if head else 0),
-        head_name=head_name,
-        head_problem=problem,
+        memory_bytes=decoder.memory_bytes() + equipped.memory_bytes,
+        head_name=equipped.head_name,
+        head_problem=equipped.head_problem,
         is_demo=is_demo,
         licence_name=licence[0],
         licence_text=licence[1],
         methods=methods.infos,
         method=methods.default,
-        notice=chat.notice,
+        notice=" ".join(filter(None, (chat.notice, *(() if is_demo else equipped.notes)))),
         thinking_tags=chat.thinking_tags,
         thinking_optional=chat.thinking_optional,
     )
-    return LoadedModel(info, decoder, head, tokenizer, chat, cpu_limits(), methods)
+    return LoadedModel(info, decoder, equipment.head, tokenizer, chat, cpu_limits(), methods)
 
 
 def _methods(equipment: Equipment, problem: str) -> Methods:
@@ -187,22 +190,23 @@ def device_name(device: torch.device | None = None) -> str:
     return f"CPU ({threads} thread{'s' if threads != 1 else ''})"
 
 
-def _load_head(
-    command: Load, is_demo: bool, config: DecoderConfig, source: Tensors, exact_float: bool
-) -> tuple[Eagle3Inference | None, str | None, str | None]:
-    """(head, its name, why there is none): one of head and reason is None."""
+def _head_folder(command: Load, is_demo: bool, problem: str) -> tuple[Path | None, str]:
+    """(the head's folder, why there is none): one of both is empty."""
+    if problem:
+        return None, problem
     if command.head == "":
-        return None, None, "EAGLE was not asked for."
+        return None, "EAGLE was not asked for."
     if command.head is None and not is_demo:
-        return None, None, "No EAGLE head was chosen for this model. Choose one to switch EAGLE on."
-    folder = Path(command.head).expanduser() if command.head else DEMO_HEAD
-    try:
-        checkpoint = read_eagle3(folder)
-        check_fits(checkpoint.config, config.hidden_size, config.vocab_size, config.num_layers)
-        make = dense_linear if exact_float else int8_linear
-        return Eagle3Inference(checkpoint, source.get(EMBEDDING), make), folder.name, None
-    except HeadError as error:
-        return None, None, f"{error.message} {error.next_step}".strip()
+        return None, "No EAGLE head was chosen for this model. Choose one to switch EAGLE on."
+    return (Path(command.head).expanduser() if command.head else DEMO_HEAD), ""
+
+
+def _draft(command: Load, report: Progress, cancelled: Cancelled) -> DraftTarget:
+    """The smaller model, loaded as the target is."""
+    small = load_model(replace(command, model=command.draft, head="", draft=""), report, cancelled)
+    if not isinstance(small.decoder, Decoder):
+        raise ModelError(f"{small.info.name} runs through transformers.", "Choose another one to draft with.")
+    return DraftTarget(small.decoder, small.tokenizer, small.info.name, small.info.memory_bytes)
 
 
 def explain(error: BaseException) -> EngineError:

@@ -67,6 +67,10 @@ class Tokenizer:
             raise ModelError(f"{path} cannot be read ({error}).", DOWNLOAD_AGAIN) from error
         return cls(backend, _bos_id(folder, backend), folder.name)
 
+    def same_as(self, other: Tokenizer) -> bool:
+        """Whether both give every id the same token."""
+        return bool(self._backend.get_vocab(True) == other._backend.get_vocab(True))
+
     def encode(self, text: str, add_bos: bool = False) -> list[int]:
         """Token ids of ``text``. Special tokens written in it, such as ``<eos>``, become those tokens.
 

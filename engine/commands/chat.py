@@ -6,6 +6,8 @@ import argparse
 import sys
 from collections.abc import Callable
 
+from engine.calibration import explain
+from engine.commands.method_options import generation_fields
 from engine.generation import Session, Switches
 from engine.loaded import LoadedModel, load_model
 from engine.protocol import (
@@ -16,6 +18,7 @@ from engine.protocol import (
     GenerationSettings,
     Load,
     Message,
+    Mode,
     Role,
     Step,
     TreeSettings,
@@ -45,7 +48,10 @@ def run(arguments: argparse.Namespace) -> int:
         eagle=not arguments.no_eagle,
         tree=TreeSettings(arguments.nodes, arguments.depth, arguments.tree_top_k),
         thinking=arguments.thinking,
+        **generation_fields(arguments),
     )
+    if settings.adapt:
+        model = model.calibrated()
     history = [Message(Role.SYSTEM, arguments.system)] if arguments.system else []
     session = model.session()
     if arguments.message is not None:
@@ -53,8 +59,17 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.compare:
             return _compare(model, history, settings, quiet)
         _answer(model, session, history, settings, quiet)
+        _explain(arguments, session)
         return 0
-    return _converse(model, session, history, settings, quiet)
+    code = _converse(model, session, history, settings, quiet)
+    _explain(arguments, session)
+    return code
+
+
+def _explain(arguments: argparse.Namespace, session: Session) -> None:
+    """What the last reply ended with; the sizes move with the chat."""
+    if arguments.explain:
+        print(explain(session.timing, session.pilot, session.limits), file=sys.stderr)
 
 
 def load_command(arguments: argparse.Namespace) -> Load:
@@ -66,6 +81,7 @@ def load_command(arguments: argparse.Namespace) -> Load:
         weight_format=arguments.format,
         double_quant=arguments.double_quant,
         context=arguments.context,
+        draft=getattr(arguments, "draft", ""),
     )
 
 
@@ -92,7 +108,7 @@ def _compare(model: LoadedModel, history: list[Message], settings: GenerationSet
     results = []
     # The first reply also reads the shared prompt; both start from a fresh session.
     for eagle in (False, True):
-        print("— with EAGLE —" if eagle else "— without EAGLE —", file=sys.stderr)
+        print("— drafting —" if eagle else "— plain —", file=sys.stderr)
         results.append(_answer(model, model.session(), history, replace(settings, eagle=eagle), quiet))
     plain, eagle_reply = results
     if plain.stats.tokens_per_second:
@@ -137,6 +153,8 @@ def _answer(
         sys.stdout.flush()
     if not quiet:
         print(figures(finished), file=sys.stderr)
+        if finished.notice:
+            print(finished.notice, file=sys.stderr)
     return finished
 
 
@@ -151,7 +169,8 @@ def figures(finished: Finished) -> str:
     ]
     if stats.drafted_tokens:
         parts.append(f"τ {stats.acceptance_length:.2f}")
-    parts.append({"plain": "EAGLE off", "eagle": "EAGLE on", "mixed": "EAGLE switched"}[stats.mode])
+    how = {Mode.PLAIN: "off", Mode.EAGLE: "on", Mode.MIXED: "on and off"}[stats.mode]
+    parts.append(f"{stats.method} {how}" if stats.method != "plain" else "plain")
     if finished.reason is FinishReason.LENGTH:
         parts.append("cut at the length limit")
     elif finished.reason is FinishReason.CONTEXT:

@@ -45,7 +45,7 @@ class Medusa(Drafter):
         self._shape = parse_tree(str(options["tree"]), NAMED)
         self._typical = None
         if options["acceptance"] == "typical" and not sampler.greedy:
-            self._typical = float(options["threshold"] or 0.0), float(options["delta"] or 0.0)
+            self._typical = float(options["typical_threshold"] or 0.0), float(options["typical_delta"] or 0.0)
 
     def propose(self, tokens: Sequence[int], limits: TreeLimits) -> DraftTree:
         if self._state is None:
@@ -115,7 +115,7 @@ METHOD = Method(
                 lossy=("typical",),
             ),
             MethodSetting(
-                "threshold",
+                "typical_threshold",
                 "Typical: threshold",
                 "A guess with this probability always stands under typical acceptance.",
                 SettingKind.NUMBER,
@@ -124,7 +124,7 @@ METHOD = Method(
                 1.0,
             ),
             MethodSetting(
-                "delta",
+                "typical_delta",
                 "Typical: delta",
                 "Scales the threshold down where the model is unsure, under typical acceptance.",
                 SettingKind.NUMBER,

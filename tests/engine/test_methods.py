@@ -156,7 +156,7 @@ def test_drawn_guesses_are_repeatable_and_mostly_stand(equipment: Equipment, bra
 
 def test_typical_acceptance_changes_the_reply(equipment: Equipment) -> None:
     def reply(acceptance: str) -> list[int]:
-        options = (("acceptance", acceptance), ("threshold", 0.0), ("delta", 0.0))
+        options = (("acceptance", acceptance), ("typical_threshold", 0.0), ("typical_delta", 0.0))
         how = GenerationSettings(
             method="medusa", options=options, temperature=1.5, seed=2, max_new_tokens=40
         )

@@ -182,14 +182,14 @@ def test_stop_ends_the_running_reply_and_a_waiting_one(engine: Engine, folder: P
 
 def test_eagle_is_switched_in_the_middle(engine: Engine, folder: Path, head: Path) -> None:
     engine.load(folder, str(head))
-    engine.send(ask("a", tokens=400, eagle=False))
+    engine.send(ask("a", tokens=160, eagle=False))
     engine.until(lambda event: isinstance(event, Step) and event.index >= 3)
     engine.send(SetEagle("a", True))
     engine.until(lambda event: is_end(event) or (isinstance(event, Step) and event.mode is Mode.EAGLE))
     engine.send(SetEagle("a", False))
     end = finished(engine.until(is_end))
     assert end.stats.mode is Mode.MIXED
-    engine.send(ask("b", tokens=400))
+    engine.send(ask("b", tokens=160))
     assert finished(engine.until(is_end)).token_ids == end.token_ids
 
 

@@ -1,0 +1,123 @@
+"""What stands beside a loaded target: an EAGLE head or Medusa heads, and a smaller model to draft with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.drafting.method import Equipment
+from engine.errors import EngineError, HeadError
+from engine.heads.loading import load_head
+from engine.heads.projections import MakeLinear, dense_linear, int8_linear, placed_linear
+from engine.models.decoder import Decoder
+from engine.placement import Placement
+from engine.tokenizing import Tokenizer
+
+PROMPTS, PROMPT_TOKENS = 4, 48
+"""Pieces of text on which a head is tried where its files leave open how to read it."""
+
+
+@dataclass(frozen=True)
+class Equipped:
+    equipment: Equipment
+    head_name: str | None
+    head_problem: str | None
+    """Exactly one of name and problem is None."""
+    notes: tuple[str, ...]
+    """For people: caveats of the pair, and what had to be measured."""
+    memory_bytes: int
+    """Of everything but the target."""
+
+
+@dataclass(frozen=True)
+class DraftTarget:
+    """A loaded smaller model."""
+
+    decoder: Decoder
+    tokenizer: Tokenizer
+    name: str
+    memory_bytes: int
+
+
+def equip(
+    decoder: Decoder,
+    tokenizer: Tokenizer,
+    context: int,
+    placement: Placement,
+    *,
+    head: Path | None,
+    no_head: str,
+    target_name: str,
+    draft: Callable[[], DraftTarget] | None,
+    text: Sequence[int],
+    end_tokens: Sequence[int],
+    report: Callable[[str], None],
+    exact_float: bool = False,
+) -> Equipped:
+    """Load the head in the folder ``head`` and the model that ``draft`` loads, each if there is one.
+
+    ``no_head`` is the reason where ``head`` is None. What cannot be loaded is told of and left out.
+    """
+    eagle = medusa = None
+    name, problem = None, no_head or None
+    notes: tuple[str, ...] = ()
+    memory = 0
+    if head is not None:
+        report("Loading the EAGLE head")
+        try:
+            loaded = load_head(
+                head,
+                decoder,
+                _make_linear(placement, exact_float),
+                target_name=target_name,
+                prompts=lambda: _pieces(text),
+                end_tokens=end_tokens,
+                report=report,
+            )
+            eagle, medusa, notes = loaded.eagle, loaded.medusa, loaded.notes
+            memory += loaded.memory_bytes()
+            name, problem = head.name, None
+        except HeadError as error:
+            problem = f"{error.message} {error.next_step}".strip()
+    small, draft_problem = _draft(tokenizer, draft, report)
+    memory += small.memory_bytes if small is not None else 0
+    equipment = Equipment(
+        decoder,
+        context,
+        eagle,
+        medusa,
+        small.decoder if small is not None else None,
+        head_problem=problem or "",
+        draft_problem=draft_problem,
+    )
+    return Equipped(equipment, name, problem, notes, memory)
+
+
+def _make_linear(placement: Placement, exact_float: bool) -> MakeLinear:
+    if placement.device.type != "cpu":
+        return placed_linear(placement.device, placement.dtype)
+    return dense_linear if exact_float else int8_linear
+
+
+def _pieces(text: Sequence[int]) -> list[list[int]]:
+    pieces = [list(text[begin : begin + PROMPT_TOKENS]) for begin in range(0, len(text), PROMPT_TOKENS)]
+    return [piece for piece in pieces if len(piece) == PROMPT_TOKENS][:PROMPTS]
+
+
+def _draft(
+    tokenizer: Tokenizer, load: Callable[[], DraftTarget] | None, report: Callable[[str], None]
+) -> tuple[DraftTarget | None, str]:
+    """(the smaller model, why there is none although one was named)."""
+    if load is None:
+        return None, ""
+    report("Loading the draft model")
+    try:
+        small = load()
+    except EngineError as error:
+        return None, f"The draft model cannot be used. {error.message} {error.next_step}".strip()
+    if not small.tokenizer.same_as(tokenizer):
+        return None, (
+            f"{small.name} has another vocabulary than the model. Choose a smaller model of the same family."
+        )
+    return small, ""
