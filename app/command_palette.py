@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtCore import QEvent, QObject, QSize, Qt
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QDialog, QLineEdit, QListWidget, QListWidgetItem, QMenu, QVBoxLayout
+from PySide6.QtWidgets import (
+    QDialog,
+    QHeaderView,
+    QLineEdit,
+    QMenu,
+    QTreeWidget,
+    QTreeWidgetItem,
+    QVBoxLayout,
+)
 
 from app.chat.conversation import Chat
 from app.window_frame import WindowFrame
@@ -85,9 +93,18 @@ class CommandPalette(QDialog):
         self.field.textChanged.connect(self._fill)
         self.field.returnPressed.connect(self._do)
         self.field.installEventFilter(self)
-        self.list = QListWidget()
+        self.list = QTreeWidget()
         self.list.setAccessibleName("Commands and chats")
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.list.setColumnCount(2)
+        self.list.setHeaderHidden(True)
+        self.list.setRootIsDecorated(False)
+        self.list.setUniformRowHeights(True)
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        header = self.list.header()
+        header.setStretchLastSection(False)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        header.setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
         self.list.itemClicked.connect(lambda _: self._do())
         column.addWidget(self.field)
         column.addWidget(self.list)
@@ -95,8 +112,13 @@ class CommandPalette(QDialog):
         self._fill("")
 
     def shown(self) -> list[str]:
-        """The texts in the list, for tests and screen readers."""
-        return [self.list.item(row).text() for row in range(self.list.count())]
+        """The texts in the list, from the top."""
+        return [self._row(place).text(0) for place in range(self.list.topLevelItemCount())]
+
+    def _row(self, place: int) -> QTreeWidgetItem:
+        item = self.list.topLevelItem(place)
+        assert item is not None
+        return item
 
     def _fill(self, query: str) -> None:
         found = []
@@ -108,23 +130,27 @@ class CommandPalette(QDialog):
                 found.append((value, place, entry))
         found.sort(key=lambda each: each[:2])
         self.list.clear()
+        height = self.fontMetrics().lineSpacing() + 9
         for _, _, entry in found[:MOST]:
-            kind = (
-                f"   {entry.keys}" if entry.keys else ("" if isinstance(entry.target, QAction) else "   chat")
-            )
-            item = QListWidgetItem(entry.text + kind)
-            item.setData(Qt.ItemDataRole.UserRole, entry)
-            self.list.addItem(item)
-        self.list.setCurrentRow(0)
+            what = "Chat" if isinstance(entry.target, Chat) else entry.keys
+            item = QTreeWidgetItem([entry.text, what])
+            item.setSizeHint(0, QSize(0, height))
+            item.setData(0, Qt.ItemDataRole.UserRole, entry)
+            item.setToolTip(0, entry.text)
+            self.list.addTopLevelItem(item)
+        self._mark(0)
+
+    def _mark(self, row: int) -> None:
+        if self.list.topLevelItemCount():
+            self.list.setCurrentItem(self._row(min(max(row, 0), self.list.topLevelItemCount() - 1)))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Up and Down move the mark while the field keeps the focus."""
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
             moves = {Qt.Key.Key_Down: 1, Qt.Key.Key_Up: -1, Qt.Key.Key_PageDown: 8, Qt.Key.Key_PageUp: -8}
             step = moves.get(Qt.Key(event.key()))
-            if step is not None and self.list.count():
-                row = min(max(self.list.currentRow() + step, 0), self.list.count() - 1)
-                self.list.setCurrentRow(row)
+            if step is not None:
+                self._mark(self.list.currentIndex().row() + step)
                 return True
         return super().eventFilter(watched, event)
 
@@ -132,7 +158,7 @@ class CommandPalette(QDialog):
         item = self.list.currentItem()
         if item is None:
             return
-        entry = item.data(Qt.ItemDataRole.UserRole)
+        entry = item.data(0, Qt.ItemDataRole.UserRole)
         self.close()
         if isinstance(entry.target, Chat):
             self._frame.book.select(entry.target)

@@ -221,9 +221,9 @@ class MainWindow(WindowFrame):
             obstacle = "The model is loading. Your prompt is sent as soon as it is there."
         chat = self.replies.chat
         elsewhere = f" in “{chat.title}”" if chat is not None and chat is not self.book.current else ""
-        free = running is None and not obstacle and not self.engine.is_off
+        free = running is None and not obstacle
         self.composer.set_state("" if running else obstacle, running is not None, elsewhere)
-        self.transcript.set_busy(not free)
+        self.transcript.set_busy(not free, writing=chat is self.book.current)
         do, last = self.commands, self.desk.last_reply()
         do.stop.setEnabled(running is not None or self.desk.is_editing)
         do.again.setEnabled(free and last is not None)

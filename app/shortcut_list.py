@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QDialog,
@@ -63,5 +63,8 @@ class ShortcutList(QDialog):
         group.setFlags(Qt.ItemFlag.ItemIsEnabled)
         self.table.addTopLevelItem(group)
         group.setFirstColumnSpanned(True)
+        height = self.fontMetrics().lineSpacing() + 7
         for row in rows:
-            group.addChild(QTreeWidgetItem(list(row)))
+            item = QTreeWidgetItem(list(row))
+            item.setSizeHint(0, QSize(0, height))
+            group.addChild(item)

@@ -119,14 +119,17 @@ class Tour(QWidget):
         if hole.isEmpty():
             hole = QRect(self.rect().center(), self.rect().center())
         right, left = self.width() - hole.right(), hole.left()
-        if right >= width + 2 * GAP:
+        wide = hole.width() > hole.height()
+        if wide and hole.top() >= size.height() + 2 * GAP:
+            spot = QPoint(hole.center().x() - width // 2, hole.top() - size.height() - GAP)
+        elif wide:
+            spot = QPoint(hole.center().x() - width // 2, hole.bottom() + GAP)
+        elif right >= width + 2 * GAP:
             spot = QPoint(hole.right() + GAP, hole.top() + GAP)
         elif left >= width + 2 * GAP:
             spot = QPoint(hole.left() - width - GAP, hole.top() + GAP)
-        elif hole.top() >= size.height() + 2 * GAP:
-            spot = QPoint(hole.center().x() - width // 2, hole.top() - size.height() - GAP)
         else:
-            spot = QPoint(hole.center().x() - width // 2, hole.bottom() + GAP)
+            spot = QPoint(hole.center().x() - width // 2, hole.center().y())
         x = min(max(spot.x(), GAP), max(GAP, self.width() - width - GAP))
         y = min(max(spot.y(), GAP), max(GAP, self.height() - size.height() - GAP))
         self.card.move(x, y)

@@ -37,8 +37,8 @@ class ChatDesk(QObject):
         self._engine = engine
         self._editing: ChatMessage | None = None
         self._draft_before_edit = ""
-        self._waiting: Chat | None = None
-        """The chat whose prompt is sent as soon as the model is there."""
+        self._waiting: Callable[[], object] | None = None
+        """What is done as soon as the model is there."""
         self._unwatch: Callable[[], None] = lambda: None
         self._recall = QTimer(self)
         self._recall.setInterval(RECALL_MS)
@@ -114,10 +114,7 @@ class ChatDesk(QObject):
     def send(self, prompt: str) -> None:
         """Send what was typed: as a new prompt, or in the place of the one that is edited."""
         frame, chat = self._frame, self._book.current
-        if self._engine.is_off:
-            self._waiting = chat
-            self._engine.reload()
-            self.changed.emit()
+        if self._wake(lambda: self._send_typed(chat)):
             return
         if self._editing is not None:
             sent = self._replies.edit(chat, self._editing, prompt, self._settings(chat))
@@ -132,13 +129,26 @@ class ChatDesk(QObject):
             frame.composer.set_text("")
         frame.transcript.follow()
 
+    def _wake(self, act: Callable[[], object]) -> bool:
+        """Load the model that was given back, and do something once it is there; ``False``: it is there."""
+        if not self._engine.is_off:
+            return False
+        self._waiting = act
+        self._engine.reload()
+        self.changed.emit()
+        return True
+
     def _send_waiting(self) -> None:
-        """The model is there: send what was asked for while there was none."""
-        chat, self._waiting = self._waiting, None
-        text = self._frame.composer.text.strip()
-        if chat is not None and chat is self._book.current and text:
+        """The model is there: do what was asked for while there was none."""
+        act, self._waiting = self._waiting, None
+        if act is not None:
             # Behind the other slots of the same event, so that all know of the model.
-            QTimer.singleShot(0, self, lambda: self.send(text))
+            QTimer.singleShot(0, self, act)
+
+    def _send_typed(self, chat: Chat) -> None:
+        text = self._frame.composer.text.strip()
+        if chat is self._book.current and text:
+            self.send(text)
 
     @property
     def waits(self) -> bool:
@@ -160,11 +170,15 @@ class ChatDesk(QObject):
 
     def regenerate(self, reply: ChatMessage) -> None:
         chat = self._book.current
+        if self._wake(lambda: self.regenerate(reply)):
+            return
         if self._replies.regenerate(chat, reply, self._settings(chat)) is not None:
             self._frame.transcript.follow()
 
     def resume(self, reply: ChatMessage) -> None:
         chat = self._book.current
+        if self._wake(lambda: self.resume(reply)):
+            return
         if self._replies.resume(chat, reply, self._settings(chat)) is not None:
             self._frame.transcript.follow()
 

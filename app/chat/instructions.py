@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QInputDialog,
     QLabel,
+    QLineEdit,
     QPlainTextEdit,
     QPushButton,
     QSpinBox,
@@ -56,6 +57,8 @@ class OwnValue(QWidget):
             self.number = QSpinBox()
             self.number.setRange(int(low), int(high))
         self.number.setAccessibleName(label)
+        if (edit := self.number.findChild(QLineEdit)) is not None:
+            edit.setTextMargins(4, 0, 0, 0)  # style sheets do not reach it
         self._common = common
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)

@@ -30,11 +30,15 @@ LEADING = 14
 
 
 class ChatRowDelegate(QStyledItemDelegate):
-    """Rows of one height: one line, or two while a search shows snippets."""
+    """Rows of one height: one line, or two while a search shows snippets.
+
+    Colours come from the panel: a view with a transparent ground has no palette to go by.
+    """
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.two_lines = False
+        self._panel = parent
 
     def sizeHint(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
         small = QFontMetrics(_small(option.font)).lineSpacing()
@@ -54,8 +58,8 @@ class ChatRowDelegate(QStyledItemDelegate):
         style = widget.style() if widget is not None else None
         if style is not None:
             style.drawControl(QStyle.ControlElement.CE_ItemViewItem, shown, painter, widget)
-        named = theme.tokens(shown.palette)
-        ink = shown.palette.color(QPalette.ColorRole.Text)
+        named = theme.tokens(self._panel)
+        ink = self._panel.palette().color(QPalette.ColorRole.WindowText)
         area = option.rect.adjusted(SIDE, LEADING // 2, -SIDE, -LEADING // 2)
         title = QRect(area.x(), area.y(), area.width(), option.fontMetrics.lineSpacing())
         if not self.two_lines:
@@ -75,7 +79,7 @@ class ChatRowDelegate(QStyledItemDelegate):
     def _paint_heading(
         self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> None:
-        named = theme.tokens(option.palette)
+        named = theme.tokens(self._panel)
         font = _small(option.font)
         font.setWeight(QFont.Weight.DemiBold)
         height = QFontMetrics(font).lineSpacing()

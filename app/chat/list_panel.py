@@ -76,7 +76,7 @@ class ChatListPanel(QWidget):
         self.view.setObjectName("chatList")
         self.view.setAccessibleName("Chats")
         self.view.setModel(self.model)
-        self._delegate = ChatRowDelegate(self.view)
+        self._delegate = ChatRowDelegate(self)
         self.view.setItemDelegate(self._delegate)
         self.view.setUniformItemSizes(True)
         self.view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

@@ -81,7 +81,7 @@ class Transcript(QScrollArea):
         self._dirty: dict[str, MessageView] = {}
         self._unsubscribe: list[Callable[[], None]] = []
         self._highlight = True
-        self._busy = False
+        self._busy = self._writing = False
         self._follow = True
         self._calm = False
         self._drawn = 0.0
@@ -145,9 +145,9 @@ class Transcript(QScrollArea):
         for view in self._views.values():
             view.body.set_highlight(visible)
 
-    def set_busy(self, busy: bool) -> None:
-        """While a reply runs none can be written again."""
-        self._busy = busy
+    def set_busy(self, busy: bool, writing: bool = False) -> None:
+        """``busy``: no reply can be asked for. ``writing``: one of this chat grows, so its versions stay."""
+        self._busy, self._writing = busy, writing
         self._update_actions()
 
     def set_calm(self, calm: bool) -> None:
@@ -280,7 +280,7 @@ class Transcript(QScrollArea):
         for view in self._views.values():
             view.set_can_regenerate(view.message is last and not self._busy)
             if self._chat is not None:
-                view.set_versions(*self._chat.versions(view.message), not self._busy)
+                view.set_versions(*self._chat.versions(view.message), not self._writing)
 
     def _show_earlier(self) -> None:
         self._follow = False

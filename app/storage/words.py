@@ -18,6 +18,8 @@ _DENSE = re.compile(f"([{DENSE}])")
 _TERM = re.compile(f"[{DENSE}]+|[^\\W_{DENSE}]+")
 SNIPPET = 90
 """Characters of a text shown around its first hit."""
+BEFORE = 14
+"""Those of them that stand before it: the list is narrow."""
 
 
 def spaced(text: str) -> str:
@@ -91,7 +93,7 @@ def snippet(text: str, query: str, length: int = SNIPPET) -> Snippet:
     """The surroundings of the first hit, cut at words; the beginning of the text when there is none."""
     # Long texts are searched near the first occurrence of the longest word only.
     first = _first(text, query)
-    begin = max(0, first - length // 3)
+    begin = max(0, first - BEFORE)
     if begin:
         space = text.find(" ", begin, first)
         begin = space + 1 if space >= 0 else begin

@@ -78,7 +78,7 @@ def test_the_palette_finds_commands_and_chats(qtbot: QtBot, open_window: OpenWin
     palette = window.dialogs.palette
     assert isinstance(palette, CommandPalette) and palette.isVisible()
     qtbot.keyClicks(palette.field, "lant")
-    assert palette.shown() == ["About <b>lanterns</b>   chat"]
+    assert palette.shown() == ["About <b>lanterns</b>"]
     palette.field.clear()
     qtbot.keyClicks(palette.field, "draft tre")
     assert palette.shown()[0].startswith("Draft tree")
