@@ -99,7 +99,7 @@ class Eagle1Inference:
 
     def memory_bytes(self) -> int:
         own = self._output.memory_bytes() if self._output is not None else 0
-        return own + sum(part.memory_bytes() for part in (self._fc, *self._layers))
+        return own + self._fc.memory_bytes() + sum(layer.memory_bytes() for layer in self._layers)
 
     def fuse(self, features: Tensor) -> Tensor:
         """The last layer's output [rows, hidden] → the target's final states [rows, hidden]."""

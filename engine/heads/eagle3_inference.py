@@ -85,7 +85,8 @@ class Eagle3Inference:
         )
 
     def memory_bytes(self) -> int:
-        return sum(part.memory_bytes() for part in (self._fuse, *self._layers, self._lm_head))
+        layers = sum(layer.memory_bytes() for layer in self._layers)
+        return self._fuse.memory_bytes() + layers + self._lm_head.memory_bytes()
 
     def fuse(self, features: Tensor) -> Tensor:
         """Tapped states side by side [rows, 3 * target_hidden] → [rows, hidden]."""

@@ -129,10 +129,7 @@ class MedusaHeads:
         tensors = {name: tensor.float() for name, tensor in checkpoint.tensors.items()}
         self._blocks = [
             [
-                (
-                    make_linear(tensors[f"{head}.{layer}.linear.weight"]),
-                    tensors[f"{head}.{layer}.linear.bias"],
-                )
+                make_linear(tensors[f"{head}.{layer}.linear.weight"], tensors[f"{head}.{layer}.linear.bias"])
                 for layer in range(config.layers)
             ]
             for head in range(config.heads)
@@ -153,13 +150,13 @@ class MedusaHeads:
         )
 
     @staticmethod
-    def _run(state: Tensor, blocks: list[tuple[Linear, Tensor]]) -> Tensor:
-        for linear, bias in blocks:
-            state = state + functional.silu(linear(state) + bias)
+    def _run(state: Tensor, blocks: list[Linear]) -> Tensor:
+        for linear in blocks:
+            state = state + functional.silu(linear(state))
         return state
 
     def memory_bytes(self) -> int:
-        blocks = sum(linear.memory_bytes() for head in self._blocks for linear, _ in head)
+        blocks = sum(linear.memory_bytes() for head in self._blocks for linear in head)
         return blocks + sum(table.memory_bytes() for table in self._tables)
 
 

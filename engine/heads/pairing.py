@@ -96,13 +96,13 @@ def _caveats(target: TargetFacts, head: HeadFacts) -> list[str]:
     caveats = []
     if _differently_named(target.name, head.target_name):
         caveats.append(
-            f"It was made for {head.target_name}, which has the same shape; with another model it drafts worse."
+            f"The head was made for {head.target_name}, which has the same shape; with another model it drafts worse."
         )
     if _thinks(head.name, head.target_name) and not _thinks(target.name):
-        caveats.append("It was trained on replies with thinking; where thinking is off it drafts less well.")
+        caveats.append("The head was trained on replies with thinking; where thinking is off it drafts less well.")
     if 0 < head.max_positions < min(target.max_positions, LONG_ENOUGH):
         caveats.append(
-            f"It was trained on texts of up to {head.max_positions:,} tokens; in longer chats it drafts less well."
+            f"The head was trained on texts of up to {head.max_positions:,} tokens; in longer chats it drafts less well."
         )
     if target.experts:
         caveats.append("The model is a mixture of experts, where drafting gains little.")
