@@ -44,16 +44,16 @@ class Actions:
         self.copy_chat = make("Copy the chat as &Markdown", "Ctrl+Shift+M")
         self.search = make("Searc&h chats", "Ctrl+F", "search")
         self.import_chats = make("&Import chats…", "Ctrl+Shift+O")
-        self.export_all = make("Export &all chats…")
+        self.export_all = make("Export &all chats…", "Ctrl+Shift+A")
         self.free = make("&Free the GPU", "Ctrl+Shift+U", tip="Unload the model and give its memory back")
-        self.cancel_load = make("Cancel loa&ding")
-        self.reload = make("&Load the model")
-        self.restart = make("&Restart the engine")
+        self.cancel_load = make("Cancel loa&ding", "Ctrl+.")
+        self.reload = make("&Load the model", "Ctrl+Shift+L")
+        self.restart = make("&Restart the engine", "Ctrl+Shift+K")
         self.palette = make("&Find a command…", "Ctrl+K")
         self.palette.setShortcuts([QKeySequence("Ctrl+K"), QKeySequence("Ctrl+Shift+P")])
         self.shortcuts = make("&Keyboard shortcuts", "F1")
         self.shortcuts.setShortcuts([QKeySequence("F1"), QKeySequence("?")])
-        self.tour = make("&Tour of the window")
+        self.tour = make("&Tour of the window", "Shift+F1")
         self.hub = make("&Models…", "Ctrl+M", "models", tip="Find, download and load models and heads")
         self.compare = make("C&ompare with and without EAGLE…", "Ctrl+Shift+E", "compare")
         self.compare.setIconText("Compare")
@@ -67,9 +67,9 @@ class Actions:
         self.larger.setShortcuts([QKeySequence("Ctrl++"), QKeySequence("Ctrl+=")])
         self.smaller = make("&Smaller text", "Ctrl+-")
         self.normal_size = make("&Normal text size", "Ctrl+0")
-        self.licence = make("Model l&icence…")
-        self.diagnostics = make("&Copy diagnostics")
-        self.about = make("&About Eyrie")
+        self.licence = make("Model l&icence…", "Ctrl+Shift+I")
+        self.diagnostics = make("&Copy diagnostics", "Ctrl+Shift+D")
+        self.about = make("&About Eyrie", "Ctrl+F1")
         self.about.setMenuRole(QAction.MenuRole.AboutRole)
 
     def fill_menus(self, bar: QMenuBar, chats: ChatListPanel) -> None:
@@ -84,7 +84,7 @@ class Actions:
                 (self.stop, self.again, self.resume, self.edit_prompt, self.version_before,
                  self.version_after, None, self.copy_reply, self.copy_chat, None, self.write,
                  self.previous_chat, self.next_chat, None, chats.rename_action, chats.pin_action,
-                 chats.folder_menu.menuAction(), chats.instructions_action, chats.delete_action),
+                 chats.folder_menu.menuAction(), chats.new_folder_action, chats.instructions_action, chats.delete_action),
             ),
             (
                 "&Model",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt
-from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QDialog,
     QHeaderView,
@@ -141,8 +141,12 @@ class CommandPalette(QDialog):
         self._mark(0)
 
     def _mark(self, row: int) -> None:
-        if self.list.topLevelItemCount():
-            self.list.setCurrentItem(self._row(min(max(row, 0), self.list.topLevelItemCount() - 1)))
+        if not self.list.topLevelItemCount():
+            return
+        item = self._row(min(max(row, 0), self.list.topLevelItemCount() - 1))
+        self.list.setCurrentItem(item)
+        if QAccessible.isActive():  # the focus stays in the field
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.list, item.text(0)))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Up and Down move the mark while the field keeps the focus."""

@@ -80,6 +80,9 @@ class ChatRowDelegate(QStyledItemDelegate):
         self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> None:
         named = theme.tokens(self._panel)
+        if option.state & QStyle.StateFlag.State_HasFocus:  # reached with the keys: Enter folds it
+            painter.setPen(named.accent)
+            painter.drawRoundedRect(option.rect.adjusted(8, 2, -9, -2), 8, 8)
         font = _small(option.font)
         font.setWeight(QFont.Weight.DemiBold)
         height = QFontMetrics(font).lineSpacing()

@@ -26,7 +26,6 @@ from app.storage.search import Hit
 SEARCH_MS = 60
 """Time after the last key at which a search begins."""
 NO_FOLDER = "No folder"
-NEW_FOLDER = "New folder…"
 
 Find = Callable[[str], Sequence[Hit]]
 
@@ -118,6 +117,9 @@ class ChatListPanel(QWidget):
         self.export_action = QAction("&Export chat…", self)
         self.export_action.setShortcut(QKeySequence("Ctrl+Shift+S"))
         self.export_action.triggered.connect(lambda: self.export_requested.emit(self._book.current))
+        self.new_folder_action = QAction("Move to a &new folder…", self)
+        self.new_folder_action.setShortcut(QKeySequence("Ctrl+Shift+N"))
+        self.new_folder_action.triggered.connect(lambda: self.folder_requested.emit(self._book.current))
         self.folder_menu = QMenu("Move to f&older", self)
         self.folder_menu.aboutToShow.connect(self._fill_folders)
 
@@ -224,7 +226,7 @@ class ChatListPanel(QWidget):
             action.setChecked(chat.folder == folder)
             action.triggered.connect(lambda _=False, folder=folder: chat.move(folder))
         self.folder_menu.addSeparator()
-        self.folder_menu.addAction(NEW_FOLDER).triggered.connect(lambda: self.folder_requested.emit(chat))
+        self.folder_menu.addAction(self.new_folder_action)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         QPainter(self).fillRect(self.rect(), theme.tokens(self).background_alt)

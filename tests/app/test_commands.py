@@ -28,6 +28,7 @@ def test_every_action_is_in_a_menu_and_keys_are_given_once(open_window: OpenWind
     made = [value for value in vars(window.commands).values() if isinstance(value, QAction)]
     assert made and all(action in listed for action in made), "an action that no menu shows"
     assert isinstance(window.commands, Actions)
+    assert [action.text() for action in listed if not action.shortcuts()] == [], "commands without keys"
     keys = [sequence.toString() for action in listed for sequence in action.shortcuts()]
     assert len(keys) == len(set(keys)), sorted(key for key in keys if keys.count(key) > 1)
     letters: dict[str, list[str]] = {}
