@@ -127,8 +127,10 @@ class Checkpoint:
             if f"{stored}.{state}" in self._known:
                 return read_bitsandbytes(stored, self._packed, state, shape)
         if f"{stored}.qweight" in self._known:
-            read = read_awq if self._settings.get("quant_method") == "awq" else read_gptq
-            return read(stored, self._packed, shape, self._settings)
+            if self._settings.get("quant_method") == "awq":
+                return read_awq(stored, self._packed, shape, self._settings)
+            indexed = f"{stored}.g_idx" in self._known
+            return read_gptq(stored, self._packed, shape, self._settings, indexed)
         return FloatMatrix(self.tensor(module + ".weight", out, width))
 
     def _packed(self, stored: str) -> Tensor:

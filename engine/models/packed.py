@@ -45,8 +45,10 @@ def pack_columns(q: Tensor) -> Tensor:
     return q[:, 0::2] | (q[:, 1::2] << 4)
 
 
-def read_gptq(module: str, get: Get, shape: tuple[int, int], settings: Mapping[str, Any]) -> GroupMatrix:
-    """One matrix of ``shape`` (out, in) of a GPTQ checkpoint.
+def read_gptq(
+    module: str, get: Get, shape: tuple[int, int], settings: Mapping[str, Any], indexed: bool = True
+) -> GroupMatrix:
+    """One matrix of ``shape`` (out, in) of a GPTQ checkpoint; not ``indexed`` without ``g_idx``.
 
     :raises ModelError: a tensor is missing, misshapen, or of another number of bits.
     """
@@ -61,10 +63,10 @@ def read_gptq(module: str, get: Get, shape: tuple[int, int], settings: Mapping[s
     if settings.get("checkpoint_format", "gptq") != "gptq_v2":
         zero = zero + 1
     columns: Tensor | None = None
-    index = get(module + ".g_idx").long()
-    _sized(index, module + ".g_idx", (width,))
     size = width // groups
     plain = torch.arange(width) // size
+    index = get(module + ".g_idx").long() if indexed else plain
+    _sized(index, module + ".g_idx", (width,))
     if not torch.equal(index, plain):
         # Stable, so that every matrix of one group index gets the same order.
         columns = torch.argsort(index, stable=True)

@@ -66,6 +66,8 @@ EXPONENT = 0.5
 """SmoothQuant's a."""
 FINE = frozenset({"down", "expert_gate_up", "expert_down"})
 """Linears whose activations get 16 bits."""
+_TABLE_PIECE = 1 << 24
+"""Numbers of the output table that are rounded at once."""
 CHUNK = 256
 """Rows of the calibration text in one pass."""
 
@@ -152,9 +154,7 @@ def quantised_parts(
     for hidden in rows:
         states = (hidden * final_norm) * rms_factor(hidden, config.norm_eps)
         peak = torch.maximum(peak, states.abs().amax(0))
-    table = head().float()
-    factors = _factors(peak, table)
-    weight, row_scale = quantise_rows(table * factors, HEAD_WEIGHT_LEVELS)
+    weight, row_scale, factors = _quantise_table(head(), peak)
     yield "head", {"final_norm": final_norm / factors, "head.weight": weight, "head.scale": row_scale}
     progress(1.0)
 
@@ -252,12 +252,26 @@ def _record(
     return out, recorded
 
 
+def _quantise_table(table: Tensor, peak: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(int8 [vocab, hidden], scale [vocab], factors [hidden]), some rows at a time: in float32 and
+    with what rounding needs, the table of an 8-billion model takes ten gigabytes."""
+    pieces = torch.split(table, max(1, _TABLE_PIECE // table.shape[1]))
+    columns = torch.stack([piece.float().abs().amax(0) for piece in pieces]).amax(0)
+    factors = _smoothing(peak, columns)
+    rounded = [quantise_rows(piece.float() * factors, HEAD_WEIGHT_LEVELS) for piece in pieces]
+    return torch.cat([weight for weight, _ in rounded]), torch.cat([scale for _, scale in rounded]), factors
+
+
 def _factors(peak: Tensor, weight: Tensor) -> Tensor:
-    """SmoothQuant's s [in] for activations of ``peak`` [in], scaled to a geometric mean of 1."""
+    """SmoothQuant's s [in] for activations of ``peak`` [in] before ``weight`` [out, in]."""
+    return _smoothing(peak, weight.abs().amax(0))
+
+
+def _smoothing(peak: Tensor, columns: Tensor) -> Tensor:
+    """s [in] from the peaks of activations and weights, scaled to a geometric mean of 1."""
     if not bool(peak.any()):  # nothing of the text came through here
         return torch.ones_like(peak)
     activation = peak.clamp_min(peak.max() * 1e-5)
-    columns = weight.abs().amax(0)
     columns = columns.clamp_min(columns.max() * 1e-5)
     factors = activation**EXPONENT / columns ** (1.0 - EXPONENT)
     return factors / factors.log().mean().exp()

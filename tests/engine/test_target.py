@@ -204,3 +204,30 @@ def test_the_estimate_of_weights_is_near_the_truth(tmp_path: Path) -> None:
         table = 4 * families.VOCABULARY * 64
         assert model.decoder.memory_bytes() - table <= told * 1.1
         assert told <= model.decoder.memory_bytes() * 1.1
+
+
+def test_a_gpu_that_is_too_small_is_named_with_what_would_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.models.config import DecoderConfig
+
+    raw = {
+        "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+    }  # fmt: skip
+    config = DecoderConfig.from_hf(raw)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device=None: (8, 9))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _device=None: "Test GPU")
+    gpu = torch.device("cuda", 0)
+    free = 7_000_000_000
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device=None: (free, 8_000_000_000))
+    place = placement.Placement(gpu, "nf4")
+    # 6.98 billion weights in 0.5625 bytes and a table in 2: what public figures give for this model.
+    assert placement.weight_bytes(config, place) == pytest.approx(6.98e9 * 0.5625 + 1.05e9, rel=0.01)
+    assert placement.cache_bytes(config, place, 4096) == 4096 * 131072
+    placement.require_memory(config, place, 4096, "Llama-8B")
+    with pytest.raises(ResourceError, match=r"Llama-8B needs .* in bfloat16, and 7\.0 of 8\.0 GB are free") as caught:
+        placement.require_memory(config, placement.Placement(gpu, "bfloat16"), 4096, "Llama-8B")
+    assert "nf4" in caught.value.next_step
+    free = 5_000_000_000
+    with pytest.raises(ResourceError, match="Test GPU") as caught:
+        placement.require_memory(config, place, 4096, "Llama-8B")
+    assert "double quantisation" in caught.value.next_step
