@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +12,17 @@ from engine.heads.loading import load_head
 from engine.heads.projections import MakeLinear, dense_linear, int8_linear, placed_linear
 from engine.models.decoder import Decoder
 from engine.placement import Placement
+from engine.prompting import ChatFormat
+from engine.protocol import Message, Role
 from engine.tokenizing import Tokenizer
 
-PROMPTS, PROMPT_TOKENS = 4, 48
-"""Pieces of text on which a head is tried where its files leave open how to read it."""
+QUESTIONS = (
+    "Explain in a few sentences why the sky is blue.",
+    "Write a Python function that reverses a list.",
+    "Name five fruits and a use of each.",
+)
+"""What the target answers where a head's files leave open how to read it. Heads were trained on
+chats, so plain text would show the differences less clearly."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +57,7 @@ def equip(
     no_head: str,
     target_name: str,
     draft: Callable[[], DraftTarget] | None,
-    text: Sequence[int],
-    end_tokens: Sequence[int],
+    chat: ChatFormat,
     report: Callable[[str], None],
     exact_float: bool = False,
 ) -> Equipped:
@@ -71,8 +77,8 @@ def equip(
                 decoder,
                 _make_linear(placement, exact_float),
                 target_name=target_name,
-                prompts=lambda: _pieces(text),
-                end_tokens=end_tokens,
+                prompts=lambda: _questions(tokenizer, chat),
+                end_tokens=chat.eos_token_ids,
                 report=report,
             )
             eagle, medusa, notes = loaded.eagle, loaded.medusa, loaded.notes
@@ -100,9 +106,9 @@ def _make_linear(placement: Placement, exact_float: bool) -> MakeLinear:
     return dense_linear if exact_float else int8_linear
 
 
-def _pieces(text: Sequence[int]) -> list[list[int]]:
-    pieces = [list(text[begin : begin + PROMPT_TOKENS]) for begin in range(0, len(text), PROMPT_TOKENS)]
-    return [piece for piece in pieces if len(piece) == PROMPT_TOKENS][:PROMPTS]
+def _questions(tokenizer: Tokenizer, chat: ChatFormat) -> list[list[int]]:
+    prompts = (chat.render([Message(Role.USER, question)]) for question in QUESTIONS)
+    return [tokenizer.encode(prompt, add_bos=chat.add_bos) for prompt in prompts]
 
 
 def _draft(

@@ -138,8 +138,7 @@ def load_model(
         no_head=no_head,
         target_name=files.name,
         draft=None if target.problem or not command.draft else lambda: _draft(command, report, cancelled),
-        text=tokenizer.encode(text.decode("utf-8"), add_bos=True),
-        end_tokens=chat.eos_token_ids,
+        chat=chat,
         report=report,
         exact_float=exact_float,
     )
@@ -162,7 +161,7 @@ def load_model(
         licence_text=licence[1],
         methods=methods.infos,
         method=methods.default,
-        notice=" ".join(filter(None, (chat.notice, *(() if is_demo else equipped.notes)))),
+        notice=" ".join(filter(None, (chat.notice, *(() if folder == DEMO_HEAD else equipped.notes)))),
         thinking_tags=chat.thinking_tags,
         thinking_optional=chat.thinking_optional,
     )
