@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import unicodedata
 from collections.abc import Callable
 
 from engine.calibration import explain
@@ -133,7 +134,7 @@ def _answer(
 
     def send(event: Event) -> None:
         if isinstance(event, Step):
-            sys.stdout.write(event.text)
+            sys.stdout.write(_shown(event) if sys.stdout.isatty() else event.text)
             sys.stdout.flush()
 
     try:
@@ -147,6 +148,7 @@ def _answer(
             switches=switches,
             send=send,
             trees=False,
+            thinking_tags=model.chat.thinking_tags,
         )
     finally:
         sys.stdout.write("\n")
@@ -156,6 +158,15 @@ def _answer(
         if finished.notice:
             print(finished.notice, file=sys.stderr)
     return finished
+
+
+def _shown(step: Step) -> str:
+    """A step's text for a terminal: thoughts dim, and nothing that a terminal would obey."""
+    shown = []
+    for piece in step.pieces:
+        text = "".join(c for c in piece.text if c in "\n\t" or not unicodedata.category(c).startswith("C"))
+        shown.append(f"\x1b[2m{text}\x1b[22m" if piece.thinking and text else text)
+    return "".join(shown)
 
 
 def figures(finished: Finished) -> str:

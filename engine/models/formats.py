@@ -6,12 +6,14 @@ makers calibrated.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from engine.errors import ResourceError
 from engine.models.linear import DenseLinear, Linear
 from engine.models.linear_4bit import BlockLinear, GroupLinear, StackedLinear, quantise_nf4
 from engine.models.matrices import BlockMatrix, FloatMatrix, GroupMatrix, StoredMatrix, dense_stack, stack
@@ -53,6 +55,14 @@ class Nf4Format:
     def __init__(
         self, dtype: torch.dtype, device: torch.device = CPU, *, double_quant: bool = False
     ) -> None:
+        """:raises ResourceError: bitsandbytes does not load on this machine."""
+        try:
+            importlib.import_module("bitsandbytes.functional")
+        except Exception as error:  # it looks for CUDA's libraries in many ways, each with its own failure
+            raise ResourceError(
+                f"bitsandbytes, which 4-bit weights need, does not load ({type(error).__name__}: {error}).",
+                "Update the NVIDIA driver, or choose the device cpu.",
+            ) from error
         self.dtype = dtype
         self.device = device
         self.double_quant = double_quant

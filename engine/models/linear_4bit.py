@@ -6,8 +6,8 @@ verifying a tree cheap; on a CPU it is slow, and row-wise int8 is used instead.
 
 :class:`GroupLinear` keeps GPTQ's and AWQ's integers. Where torch has a kernel for their
 layout (``_weight_int4pack_mm``: compute capability 8.0 and bfloat16) and the kernel agrees
-with the plain product on this very matrix, few rows go through it; otherwise the weights
-are written out for each call.
+with the plain product on this very matrix, it is used; otherwise the weights are written
+out for each call.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from engine.models.matrices import BlockMatrix, GroupMatrix
 BLOCK = 64
 _CPU_PIECE = 1 << 16
 """Weights quantised at once on a CPU; a multiple of :data:`BLOCK`."""
-KERNEL_ROWS = 16
-"""Up to here the 4-bit kernel reads the weights once or twice; beyond, writing them out costs less."""
 
 
 class BlockLinear:
@@ -108,12 +106,15 @@ class GroupLinear:
     ) -> None:
         self.out_features, self.in_features = matrix.shape
         self._dtype = dtype
+        self._group = matrix.group
         self._columns = None if matrix.columns is None else matrix.columns.to(device)
-        self._matrix = GroupMatrix(
+        here = GroupMatrix(
             matrix.packed.to(device), matrix.scale.to(device, dtype), matrix.zero.to(device, dtype)
         )
         self._bias = bias
-        self._kernel = _kernel(self._matrix, dtype, device)
+        self._kernel = _kernel(here, dtype, device)
+        # One of both is kept: twice 4 bits would be a byte.
+        self._matrix = here if self._kernel is None else None
 
     def __call__(self, x: Tensor, row_scale: Tensor | None = None) -> Tensor:
         if row_scale is not None:
@@ -121,17 +122,16 @@ class GroupLinear:
         if self._columns is not None:
             x = x[:, self._columns]
         x = x.to(self._dtype)
-        if self._kernel is not None and x.shape[0] <= KERNEL_ROWS:
-            out = _kernel_product(x, self._kernel, self._matrix.group)
-            return out.float() if self._bias is None else out.float().add_(self._bias)
-        return functional.linear(x, self._written_out(), self._bias).float()
-
-    def _written_out(self) -> Tensor:
-        return self._matrix.stored().to(self._dtype)
+        if self._matrix is not None:
+            return functional.linear(x, self._matrix.stored().to(self._dtype), self._bias).float()
+        assert self._kernel is not None
+        out = _kernel_product(x, self._kernel, self._group).float()
+        return out if self._bias is None else out.add_(self._bias)
 
     def memory_bytes(self) -> int:
         matrix = self._matrix
-        kept = [matrix.packed, matrix.scale, matrix.zero, *(self._kernel or ())]
+        kept = self._kernel if matrix is None else (matrix.packed, matrix.scale, matrix.zero)
+        assert kept is not None
         return sum(part.numel() * part.element_size() for part in kept)
 
 
@@ -175,10 +175,15 @@ def _kernel(matrix: GroupMatrix, dtype: torch.dtype, device: torch.device) -> tu
 def _kernel_layout(matrix: GroupMatrix) -> tuple[Tensor, Tensor]:
     """(packed, scales and zeros [groups, out, 2]); the kernel computes (q - 8) * scale + zero."""
     swapped = (matrix.packed >> 4) | (matrix.packed << 4)  # it wants the even column in the high nibble
-    packed = torch.ops.aten._convert_weight_to_int4pack(swapped, 8)
+    packed = _to_kernel(swapped, 8)
     shift = (8 - matrix.zero.float()) * matrix.scale.float()
     both = torch.stack((matrix.scale.float().T, shift.T), -1)
     return packed, both.to(torch.bfloat16).contiguous()
+
+
+def _to_kernel(packed: Tensor, inner_tiles: int) -> Tensor:
+    made: Tensor = torch.ops.aten._convert_weight_to_int4pack(packed, inner_tiles)
+    return made
 
 
 def _kernel_product(x: Tensor, kernel: tuple[Tensor, Tensor], group: int) -> Tensor:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.errors import ModelError
+from engine.errors import ModelError, ResourceError
 from engine.loaded import load_model
 from engine.models.checkpoint import Checkpoint
 from engine.models.config import DecoderConfig, UnsupportedModel, read_config
@@ -277,3 +277,39 @@ def test_loading_nf4_needs_little_more_than_the_result(tmp_path: Path) -> None:
     told = load_peak(tmp_path / "model")
     assert told["final"] < size  # of 2 bytes a weight in the files
     assert told["peak"] < 1.3 * told["final"] + largest, told
+
+
+def test_a_bitsandbytes_that_does_not_load_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib
+
+    def fail(name: str) -> None:
+        raise RuntimeError("CUDA Setup failed despite GPU being available")
+
+    monkeypatch.setattr(importlib, "import_module", fail)
+    with pytest.raises(ResourceError, match="CUDA Setup failed"):
+        Nf4Format(torch.float32)
+
+
+def test_torchs_four_bit_kernel_is_fed_as_it_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layout for the GPU's kernel, in a stand-in that computes as torch documents: (q - 8) * scale + zero."""
+    from engine.models import linear_4bit
+    from engine.models.matrices import GroupMatrix
+
+    torch.manual_seed(0)
+    out, width, group = 16, 128, 32
+    q = torch.randint(0, 16, (out, width), dtype=torch.uint8)
+    scale, zero = torch.rand(out, width // group) + 0.5, torch.randint(1, 15, (out, width // group)).float()
+    matrix = GroupMatrix(q[:, 0::2] | (q[:, 1::2] << 4), scale, zero)
+    seen: dict[str, Tensor] = {}
+
+    def convert(packed: Tensor, inner: int) -> Tensor:
+        assert inner == 8
+        seen["q"] = torch.stack((packed >> 4, packed & 15), -1).view(out, width).float()
+        return packed
+
+    monkeypatch.setattr(linear_4bit, "_to_kernel", convert)
+    _, both = linear_4bit._kernel_layout(matrix)
+    assert both.shape == (width // group, out, 2)
+    scales, zeros = (both[..., part].float().T.repeat_interleave(group, 1) for part in (0, 1))
+    written = (seen["q"] - 8) * scales + zeros
+    torch.testing.assert_close(written, matrix.stored(), atol=0.1, rtol=0.02)  # bfloat16
