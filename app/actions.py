@@ -67,6 +67,7 @@ class Actions:
         self.larger.setShortcuts([QKeySequence("Ctrl++"), QKeySequence("Ctrl+=")])
         self.smaller = make("&Smaller text", "Ctrl+-")
         self.normal_size = make("&Normal text size", "Ctrl+0")
+        self.model_settings = make("&Settings for this model…", "Ctrl+Shift+,")
         self.licence = make("Model l&icence…", "Ctrl+Shift+I")
         self.diagnostics = make("&Copy diagnostics", "Ctrl+Shift+D")
         self.about = make("&About Eyrie", "Ctrl+F1")
@@ -89,7 +90,7 @@ class Actions:
             (
                 "&Model",
                 (self.hub, None, self.eagle, self.compare, None, self.reload, self.cancel_load, self.free, self.restart, None,
-                 self.licence),
+                 self.model_settings, self.licence),
             ),
             (
                 "&View",

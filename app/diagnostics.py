@@ -59,7 +59,9 @@ def diagnostics(client: EngineClient, store: SettingsStore, folder: Path) -> str
     database = folder / DATABASE
     if database.exists():
         lines.append(f"Chats: {database.stat().st_size / 1e6:.1f} MB")
-    lines.append(f"Settings: {json.dumps(asdict(store.current))}")
+    # What models are told is the user's own business.
+    settings = {**asdict(store.current), "models": sorted(store.current.models)}
+    lines.append(f"Settings: {json.dumps(settings)}")
     return without_secrets("\n".join(lines))
 
 

@@ -122,6 +122,7 @@ class MainWindow(WindowFrame):
             (do.palette, dialogs.open_palette),
             (do.shortcuts, dialogs.open_shortcuts),
             (do.tour, dialogs.start_tour),
+            (do.model_settings, dialogs.open_model_settings),
             (do.licence, dialogs.open_licence),
             (do.diagnostics, dialogs.copy_diagnostics),
             (do.about, dialogs.open_about),
@@ -231,6 +232,7 @@ class MainWindow(WindowFrame):
         do.edit_prompt.setEnabled(free and self.book.current.last_prompt is not None)
         do.copy_reply.setEnabled(last is not None)
         do.copy_chat.setEnabled(not self.book.current.is_empty)
+        do.model_settings.setEnabled(self.client.model is not None)
         do.licence.setEnabled(self.client.model is not None and bool(self.client.model.licence_text))
         loading = self.engine.is_busy_loading
         do.cancel_load.setEnabled(loading)

@@ -134,8 +134,11 @@ class NoticeArea(QWidget):
     def _on_loaded(self, event: Loaded) -> None:
         self.loading.hide()
         self.error.hide()
-        self.engine.hide()
         model = event.model
+        if model.notice:
+            self.engine.say(model.notice)
+        else:
+            self.engine.hide()
         if model.is_demo and not self._store.current.demo_notice_dismissed:
             self.demo.say(DEMO)
         else:

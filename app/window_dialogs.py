@@ -16,6 +16,8 @@ from app.hub.client import HubClient, hub_transport
 from app.hub.dialog import HubDialog
 from app.licence_dialog import LicenceDialog
 from app.settings.dialog import SettingsDialog
+from app.settings.model_dialog import ModelSettingsDialog
+from app.settings.per_model import of_model, resolve
 from app.shortcut_list import ShortcutList
 from app.tour import Tour
 from app.window_frame import WindowFrame
@@ -57,10 +59,10 @@ class WindowDialogs(QObject):
 
     def comparison(self) -> tuple[Message, ...]:
         """The conversation up to what is typed, or else up to the last prompt."""
-        chat = self._frame.book.current
+        chat, told = self._frame.book.current, of_model(self._frame.store.current, self._frame.client.model)
         if typed := self._frame.composer.text.strip():
-            return (*chat.request(), Message(Role.USER, typed))
-        messages = chat.request()
+            return (*chat.request(told.system_prompt), Message(Role.USER, typed))
+        messages = chat.request(told.system_prompt)
         while messages and messages[-1].role is not Role.USER:
             messages = messages[:-1]
         return messages
@@ -74,7 +76,7 @@ class WindowDialogs(QObject):
             self.compare = CompareDialog(frame.client, frame)
         self.compare.show()
         self.compare.raise_()
-        self.compare.start(messages, frame.book.current.settings(frame.store.current.generation()))
+        self.compare.start(messages, resolve(frame.store.current, frame.client.model, frame.book.current))
 
     # ------------------------------------------------------------------ models
 
@@ -104,6 +106,11 @@ class WindowDialogs(QObject):
     def open_instructions(self, chat: Chat) -> None:
         frame = self._frame
         self._open(InstructionsDialog(chat, frame.store.current.generation(), frame.chats, frame))
+
+    def open_model_settings(self) -> None:
+        model = self._frame.client.model
+        if model is not None:
+            self._open(ModelSettingsDialog(model, self._frame.store, self._frame))
 
     def open_palette(self) -> None:
         self.palette = CommandPalette(self._frame)

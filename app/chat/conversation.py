@@ -25,7 +25,10 @@ __all__ = [
 
 TITLE_LENGTH = 40
 UNTITLED = "New chat"
-OVERRIDABLE = ("temperature", "top_p", "top_k", "max_new_tokens", "seed")
+OVERRIDABLE = (
+    "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
+    "no_repeat_ngram", "max_new_tokens", "seed",
+)  # fmt: skip
 """What a chat may set differently from the settings."""
 
 
@@ -151,15 +154,15 @@ class Chat:
         siblings = self._children.get(message.parent_id, [])
         return (siblings.index(message) + 1 if message in siblings else 1), max(1, len(siblings))
 
-    def request(self) -> tuple[Message, ...]:
-        """What to send to the engine.
+    def request(self, system_prompt: str = "") -> tuple[Message, ...]:
+        """What to send to the engine. ``system_prompt`` is used where the chat has none of its own.
 
         A question that got no answer is left out with its empty reply, unless it is the
         last one: chat templates want the roles to alternate.
         """
         kept: list[Message] = []
-        if self.system_prompt.strip():
-            kept.append(Message(Role.SYSTEM, self.system_prompt))
+        if told := self.system_prompt.strip() or system_prompt.strip():
+            kept.append(Message(Role.SYSTEM, told))
         for message in self.messages:
             if message.role is Role.ASSISTANT and not message.text:
                 if message.state is MessageState.DONE and kept and kept[-1].role is Role.USER:

@@ -16,6 +16,7 @@ from app.chat.conversation import Chat, ChatMessage
 from app.chat.markdown_export import chat_markdown
 from app.chat.replies import Replies
 from app.engine_control import EngineControl
+from app.settings.per_model import of_model, resolve
 from app.window_frame import WindowFrame
 from engine.protocol import GenerationSettings, Role
 
@@ -108,7 +109,9 @@ class ChatDesk(QObject):
     # ------------------------------------------------------------------ writing
 
     def _settings(self, chat: Chat) -> GenerationSettings:
-        return chat.settings(self._frame.store.current.generation())
+        settings, model = self._frame.store.current, self._frame.client.model
+        self._replies.system_prompt = of_model(settings, model).system_prompt
+        return resolve(settings, model, chat)
 
     @Slot(str)
     def send(self, prompt: str) -> None:

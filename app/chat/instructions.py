@@ -7,77 +7,24 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
-    QCheckBox,
     QComboBox,
     QDialog,
     QDialogButtonBox,
-    QDoubleSpinBox,
-    QFormLayout,
     QHBoxLayout,
     QInputDialog,
     QLabel,
-    QLineEdit,
     QPlainTextEdit,
     QPushButton,
-    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
 
 from app.chat.conversation import Chat
-from app.settings.store import LIMITS
+from app.settings.own_values import OwnValues
 from app.storage.store import ChatStore
 from engine.protocol import GenerationSettings
 
 NO_PRESET = "Choose a preset…"
-FIELDS = (
-    ("temperature", "Temperature"),
-    ("top_p", "Top-p"),
-    ("top_k", "Top-k"),
-    ("max_new_tokens", "Longest reply (tokens)"),
-    ("seed", "Seed"),
-)
-
-
-class OwnValue(QWidget):
-    """A tick box "own value" and a number; without the tick the settings' value applies."""
-
-    def __init__(self, field: str, label: str, common: Any) -> None:
-        super().__init__()
-        low, high = LIMITS[field]
-        self.own = QCheckBox("Own value")
-        self.own.setAccessibleName(f"{label}: own value")
-        self.number: QSpinBox | QDoubleSpinBox
-        if field in ("temperature", "top_p"):
-            self.number = QDoubleSpinBox()
-            self.number.setDecimals(2)
-            self.number.setSingleStep(0.05)
-            self.number.setRange(low, high)
-        else:
-            self.number = QSpinBox()
-            self.number.setRange(int(low), int(high))
-        self.number.setAccessibleName(label)
-        if (edit := self.number.findChild(QLineEdit)) is not None:
-            edit.setTextMargins(4, 0, 0, 0)  # style sheets do not reach it
-        self._common = common
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.own)
-        row.addWidget(self.number)
-        row.addStretch(1)
-        self.own.toggled.connect(self.number.setEnabled)
-        self.set_value(None)
-
-    def value(self) -> float | int | None:
-        return round(self.number.value(), 3) if self.own.isChecked() else None
-
-    def set_value(self, value: Any) -> None:
-        """``None``: as the settings say."""
-        shown = self._common if value is None else value
-        self.own.setChecked(value is not None)
-        self.number.setEnabled(value is not None)
-        if isinstance(shown, int | float):
-            self.number.setValue(shown)  # type: ignore[arg-type]
 
 
 class InstructionsDialog(QDialog):
@@ -109,13 +56,9 @@ class InstructionsDialog(QDialog):
         label.setBuddy(self.prompt)
         column.addWidget(label)
         column.addWidget(self.prompt, 1)
-        form = QFormLayout()
-        self.values: dict[str, OwnValue] = {}
-        for field, name in FIELDS:
-            self.values[field] = OwnValue(field, name, getattr(common, field))
-            self.values[field].set_value(chat.overrides.get(field))
-            form.addRow(name, self.values[field])
-        column.addLayout(form)
+        self.values = OwnValues(common)
+        self.values.fill(chat.overrides)
+        column.addLayout(self.values)
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Save | QDialogButtonBox.StandardButton.Cancel)
         self.save_button = box.button(QDialogButtonBox.StandardButton.Save)
         self.clear_button = box.addButton("Clear", QDialogButtonBox.ButtonRole.ResetRole)
@@ -123,7 +66,7 @@ class InstructionsDialog(QDialog):
         box.accepted.connect(self._save)
         box.rejected.connect(self.reject)
         column.addWidget(box)
-        self.resize(560, 560)
+        self.resize(560, 680)
 
     def _build_presets(self) -> QHBoxLayout:
         row = QHBoxLayout()
@@ -157,13 +100,11 @@ class InstructionsDialog(QDialog):
 
     def fill(self, prompt: str, settings: Mapping[str, Any]) -> None:
         self.prompt.setPlainText(prompt)
-        for field, value in self.values.items():
-            value.set_value(settings.get(field))
+        self.values.fill(settings)
 
     def entered(self) -> tuple[str, dict[str, Any]]:
         """System prompt, and the values that differ from the settings."""
-        own = {field: value.value() for field, value in self.values.items() if value.value() is not None}
-        return self.prompt.toPlainText(), own
+        return self.prompt.toPlainText(), self.values.entered()
 
     def _ask_name(self) -> None:
         dialog = QInputDialog(self)

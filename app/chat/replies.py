@@ -54,6 +54,8 @@ class Replies(QObject):
         self._unsent: Generate | None = None
         self._saved: Saved | None = None
         self._looks = 0
+        self.system_prompt = ""
+        """For chats that have none of their own."""
         self._timer = QTimer(self)
         self._timer.setInterval(SAVE_LOOK_MS)
         self._timer.timeout.connect(self._send_when_saved)
@@ -146,7 +148,7 @@ class Replies(QObject):
         self, chat: Chat, reply: ChatMessage, saved: Saved | None, settings: GenerationSettings
     ) -> ChatMessage:
         self._chat, self._reply = chat, reply
-        self._unsent = Generate(reply.request_id, chat.request(), settings)
+        self._unsent = Generate(reply.request_id, chat.request(self.system_prompt), settings)
         if saved is None or saved.wait(SAVE_WAIT):
             self._send()
         else:

@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.settings.own_values import FIELDS
 from app.settings.store import LIMITS, Settings, SettingsStore
 from app.theme import ThemeChoice
 
@@ -146,6 +147,13 @@ class SettingsDialog(QDialog):
         self.top_p = _real("top_p", 0.05, self._changed)
         self.top_k = _whole("top_k", self._changed)
         self.top_k.setSpecialValueText("off")
+        self.more: dict[str, QDoubleSpinBox | QSpinBox] = {
+            "min_p": _real("min_p", 0.01, self._changed),
+            "repetition_penalty": _real("repetition_penalty", 0.05, self._changed),
+            "presence_penalty": _real("presence_penalty", 0.1, self._changed),
+            "frequency_penalty": _real("frequency_penalty", 0.1, self._changed),
+            "no_repeat_ngram": _whole("no_repeat_ngram", self._changed),
+        }
         self.max_new_tokens = _whole("max_new_tokens", self._changed)
         self.max_new_tokens.setSingleStep(64)
         self.seed = OptionalNumber("seed", "Seed", "Different each time", 1, self._changed)
@@ -158,6 +166,9 @@ class SettingsDialog(QDialog):
         self._row(
             form, "Top-k", self.top_k, "Keeps this many of the likeliest tokens; 0 switches the filter off."
         )
+        for field, label, tip in FIELDS:
+            if field in self.more:
+                self._row(form, label, self.more[field], tip)
         self._row(form, "Longest reply (tokens)", self.max_new_tokens)
         self._row(form, "Seed", self.seed, "The same seed and settings give the same reply again.")
 
@@ -206,6 +217,8 @@ class SettingsDialog(QDialog):
         self.temperature.setValue(settings.temperature)
         self.top_p.setValue(settings.top_p)
         self.top_k.setValue(settings.top_k)
+        for field, box in self.more.items():
+            box.setValue(getattr(settings, field))  # a whole number where the box takes only those
         self.max_new_tokens.setValue(settings.max_new_tokens)
         self.seed.set_value(settings.seed)
         self.tree_nodes.set_value(settings.tree_nodes)
@@ -224,6 +237,10 @@ class SettingsDialog(QDialog):
             temperature=round(self.temperature.value(), 3),
             top_p=round(self.top_p.value(), 3),
             top_k=self.top_k.value(),
+            **{
+                field: round(box.value(), 3) if isinstance(box, QDoubleSpinBox) else box.value()
+                for field, box in self.more.items()
+            },
             max_new_tokens=self.max_new_tokens.value(),
             seed=self.seed.value(),
             tree_nodes=self.tree_nodes.value(),

@@ -12,7 +12,8 @@ import logging
 import os
 import tempfile
 import time
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,11 @@ class Settings:
     top_k: int = 0
     max_new_tokens: int = 256
     seed: int | None = None
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    no_repeat_ngram: int = 0
     eagle: bool = True
     tree_nodes: int | None = None
     """``None``: the engine measures and chooses."""
@@ -47,6 +53,8 @@ class Settings:
     """Show what grows a few times a second instead of at every frame."""
     idle_unload_minutes: int | None = 30
     """Minutes without use after which the model is unloaded; ``None``: never."""
+    models: Mapping[str, Any] = field(default_factory=dict)
+    """By model: what it has its own way; see :mod:`app.settings.per_model`."""
     tour_seen: bool = False
     licences_seen: tuple[str, ...] = ()
     demo_notice_dismissed: bool = False
@@ -58,6 +66,11 @@ class Settings:
             top_k=self.top_k,
             max_new_tokens=self.max_new_tokens,
             seed=self.seed,
+            min_p=self.min_p,
+            repetition_penalty=self.repetition_penalty,
+            presence_penalty=self.presence_penalty,
+            frequency_penalty=self.frequency_penalty,
+            no_repeat_ngram=self.no_repeat_ngram,
             eagle=self.eagle,
             tree=TreeSettings(nodes=self.tree_nodes, depth=self.tree_depth),
         )
@@ -69,6 +82,11 @@ LIMITS: dict[str, tuple[float, float]] = {
     "top_k": (0, 1000),
     "max_new_tokens": (1, 32768),
     "seed": (0, 2**31 - 1),
+    "min_p": (0.0, 1.0),
+    "repetition_penalty": (0.5, 2.0),
+    "presence_penalty": (-2.0, 2.0),
+    "frequency_penalty": (-2.0, 2.0),
+    "no_repeat_ngram": (0, 64),
     "tree_nodes": (2, 128),
     "tree_depth": (1, 16),
     "font_size": (7, 32),
@@ -79,12 +97,16 @@ LIMITS: dict[str, tuple[float, float]] = {
 MAY_BE_NONE = ("idle_unload_minutes",)
 """Numbers that can be left out although their default is one."""
 
-CHOICES_KEPT = ("licences_seen", "demo_notice_dismissed", "tour_seen")
-"""What "restore defaults" leaves alone: not settings but what the user has been told."""
+CHOICES_KEPT = ("licences_seen", "demo_notice_dismissed", "tour_seen", "models")
+"""What "restore defaults" leaves alone: what the user has been told, and what models have their own way."""
 
 
 def _checked(name: str, value: Any, default: Any) -> Any:
     """A value from the file as its field wants it. :raises ValueError: it does not fit."""
+    if name == "models":
+        if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
+            raise ValueError("a table of models is expected")
+        return value
     if name == "theme":
         return ThemeChoice(value)
     if name == "licences_seen":

@@ -1,0 +1,268 @@
+"""Settings of one model: how it drafts, how it samples, and what it is told.
+
+The form of a method's settings is made from what the engine says of them, so that a new
+method needs nothing here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QDoubleSpinBox,
+    QFormLayout,
+    QFrame,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QScrollArea,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.settings.own_values import OwnValues
+from app.settings.per_model import ModelSettings, of_model, with_model
+from app.settings.store import SettingsStore
+from engine.protocol import MethodInfo, MethodSetting, ModelInfo, SettingKind
+
+LOSSY = "Changes the distribution: the reply no longer follows the model's own."
+THINKING = (("As the model does", None), ("Think first", True), ("Answer at once", False))
+MOST = 1_000_000
+
+
+class MethodOption(QWidget):
+    """One setting of a method; ``value`` is ``None`` while the default applies."""
+
+    def __init__(self, method_id: str, setting: MethodSetting, value: Any) -> None:
+        super().__init__()
+        self.method_id = method_id
+        self.setting = setting
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(2)
+        shown = setting.default if value is None else value
+        self.own = QCheckBox(
+            "Automatic" if setting.default is None else f"Default ({_words(setting.default)})"
+        )
+        self.own.setAccessibleName(f"{setting.title}: default")
+        self.own.setChecked(value is None)
+        self.field = self._make(shown)
+        self.field.setAccessibleName(setting.title)
+        self.field.setToolTip(setting.meaning)
+        self.field.setEnabled(value is not None)
+        self.own.toggled.connect(self.field.setDisabled)
+        self.own.toggled.connect(lambda _: self._warn())
+        self.warning = QLabel(LOSSY)
+        self.warning.setProperty("textRole", "error")
+        self.warning.setWordWrap(True)
+        for part in (self.own, self.field, self.warning):
+            column.addWidget(part)
+        self.setFocusProxy(self.own)
+        self._warn()
+
+    def _make(self, shown: Any) -> QWidget:
+        setting = self.setting
+        if setting.kind is SettingKind.SWITCH:
+            switch = QCheckBox("On")
+            switch.setChecked(bool(shown))
+            switch.toggled.connect(lambda _: self._warn())
+            return switch
+        if setting.kind in (SettingKind.INTEGER, SettingKind.NUMBER):
+            number: QSpinBox | QDoubleSpinBox
+            number = QSpinBox() if setting.kind is SettingKind.INTEGER else QDoubleSpinBox()
+            low = 0 if setting.low is None else setting.low
+            high = MOST if setting.high is None else setting.high
+            if isinstance(number, QSpinBox):
+                number.setRange(int(low), int(high))
+                number.setValue(int(shown if shown is not None else low))
+            else:
+                number.setDecimals(3)
+                number.setSingleStep(0.05)
+                number.setRange(low, high)
+                number.setValue(float(shown if shown is not None else low))
+            number.valueChanged.connect(lambda _: self._warn())
+            if (edit := number.findChild(QLineEdit)) is not None:
+                edit.setTextMargins(4, 0, 0, 0)
+            return number
+        box = QComboBox()
+        box.setEditable(setting.kind is SettingKind.TEXT)
+        box.addItems(list(setting.choices))
+        box.setCurrentText(str(shown if shown is not None else ""))
+        box.currentTextChanged.connect(lambda _: self._warn())
+        return box
+
+    def value(self) -> Any:
+        """What was chosen; ``None``: the default."""
+        if self.own.isChecked():
+            return None
+        field = self.field
+        if isinstance(field, QCheckBox):
+            return field.isChecked()
+        if isinstance(field, QSpinBox):
+            return field.value()
+        if isinstance(field, QDoubleSpinBox):
+            return round(field.value(), 4)
+        assert isinstance(field, QComboBox)
+        return field.currentText()
+
+    def _warn(self) -> None:
+        value = self.setting.default if self.own.isChecked() else self.value()
+        if hasattr(self, "warning"):
+            self.warning.setVisible(value in self.setting.lossy)
+
+
+def _words(value: Any) -> str:
+    return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+class ModelSettingsDialog(QDialog):
+    """Changes apply with "Save", from the next reply on."""
+
+    def __init__(self, model: ModelInfo, store: SettingsStore, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._model = model
+        self._store = store
+        self._methods = {method.id: method for method in model.methods}
+        self._options: dict[str, dict[str, Any]] = {}
+        self.options: list[MethodOption] = []
+        self.setWindowTitle("Settings for this model")
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        page = QWidget()
+        self._column = QVBoxLayout(page)
+        self._column.setContentsMargins(24, 18, 24, 18)
+        self._column.setSpacing(10)
+        self._heading(model.name)
+        self._note("What is set here wins over the settings; what a chat has its own way wins over this.")
+        if self._methods:
+            self._build_method()
+        self._heading("Replies")
+        if model.thinking_optional:
+            self._build_thinking()
+        self.values = OwnValues(store.current.generation())
+        self._column.addLayout(self.values)
+        self._heading("System prompt")
+        self.prompt = QPlainTextEdit()
+        self.prompt.setAccessibleName("System prompt for chats that have none of their own")
+        self.prompt.setPlaceholderText("For chats that have none of their own")
+        self.prompt.setTabChangesFocus(True)
+        self.prompt.setMaximumHeight(6 * self.fontMetrics().lineSpacing())
+        self._column.addWidget(self.prompt)
+        self._column.addStretch(1)
+        scroll.setWidget(page)
+        outer.addWidget(scroll, 1)
+        box = QDialogButtonBox(QDialogButtonBox.StandardButton.Save | QDialogButtonBox.StandardButton.Cancel)
+        box.setContentsMargins(24, 6, 24, 16)
+        self.save_button = box.button(QDialogButtonBox.StandardButton.Save)
+        self.restore_button = box.addButton("Restore defaults", QDialogButtonBox.ButtonRole.ResetRole)
+        self.restore_button.clicked.connect(lambda: self.fill(ModelSettings()))
+        box.accepted.connect(self._save)
+        box.rejected.connect(self.reject)
+        outer.addWidget(box)
+        self.resize(600, 680)
+        self.fill(of_model(store.current, model))
+
+    def _heading(self, text: str) -> None:
+        label = QLabel(text)
+        label.setTextFormat(Qt.TextFormat.PlainText)
+        label.setProperty("textRole", "heading")
+        self._column.addWidget(label)
+
+    def _note(self, text: str) -> QLabel:
+        label = QLabel(text)
+        label.setTextFormat(Qt.TextFormat.PlainText)
+        label.setProperty("textRole", "small")
+        label.setWordWrap(True)
+        self._column.addWidget(label)
+        return label
+
+    def _build_method(self) -> None:
+        self._heading("Drafting")
+        own = self._methods.get(self._model.method)
+        self.method = QComboBox()
+        self.method.setAccessibleName("Drafting method")
+        self.method.addItem(f"Automatic ({own.name})" if own is not None else "Automatic", "")
+        for method in self._methods.values():
+            self.method.addItem(method.name + (" – not available" if method.problem else ""), method.id)
+        self._column.addWidget(self.method)
+        self._about = self._note("")
+        self._form = QFormLayout()
+        self._column.addLayout(self._form)
+        self.method.currentIndexChanged.connect(lambda _: self._show_method())
+
+    def _build_thinking(self) -> None:
+        self.thinking = QComboBox()
+        self.thinking.setAccessibleName("Thinking")
+        for text, value in THINKING:
+            self.thinking.addItem(text, value)
+        form = QFormLayout()
+        form.addRow("Thinking", self.thinking)
+        self._column.addLayout(form)
+
+    # ------------------------------------------------------------------ values
+
+    def fill(self, own: ModelSettings) -> None:
+        self.options = []  # those that stand there are of no interest any more
+        self._options = {method: dict(chosen) for method, chosen in own.options.items()}
+        if self._methods:
+            self.method.setCurrentIndex(max(0, self.method.findData(own.method)))
+            self._show_method()
+        if self._model.thinking_optional:
+            self.thinking.setCurrentIndex(self.thinking.findData(own.thinking))
+        self.values.fill(own.values)
+        self.prompt.setPlainText(own.system_prompt)
+
+    def _shown(self) -> MethodInfo | None:
+        return self._methods.get(self.method.currentData() or "")
+
+    def _show_method(self) -> None:
+        """The form of the method that is chosen."""
+        self._keep_options()
+        while self._form.rowCount():
+            self._form.removeRow(0)
+        self.options = []
+        method = self._shown()
+        if method is None:
+            self._about.setText("The method that suits this model, with what the engine measured.")
+            return
+        lossless = "" if method.lossless else f" {LOSSY}"
+        self._about.setText(method.problem or f"{method.about}{lossless}")
+        if method.problem:
+            return
+        chosen = self._options.get(method.id, {})
+        for setting in method.settings:
+            option = MethodOption(method.id, setting, chosen.get(setting.name))
+            self.options.append(option)
+            self._form.addRow(setting.title, option)
+
+    def _keep_options(self) -> None:
+        for option in self.options:
+            table = self._options.setdefault(option.method_id, {})
+            value = option.value()
+            if value is None:
+                table.pop(option.setting.name, None)
+            else:
+                table[option.setting.name] = value
+
+    def entered(self) -> ModelSettings:
+        self._keep_options()
+        return ModelSettings(
+            self.values.entered(),
+            (self.method.currentData() or "") if self._methods else "",
+            {method: table for method, table in self._options.items() if table},
+            self.thinking.currentData() if self._model.thinking_optional else None,
+            self.prompt.toPlainText().strip(),
+        )
+
+    def _save(self) -> None:
+        self._store.update(models=with_model(self._store.current, self._model, self.entered()))
+        self.accept()

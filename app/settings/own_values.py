@@ -1,0 +1,97 @@
+"""Values that a chat or a model may set differently from the settings: a tick and a number each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QDoubleSpinBox,
+    QFormLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QSpinBox,
+    QWidget,
+)
+
+from app.settings.store import LIMITS
+from engine.protocol import GenerationSettings
+
+FIELDS = (
+    ("temperature", "Temperature", "0 takes the likeliest token each time; higher is freer."),
+    ("top_p", "Top-p", "Keeps the likeliest tokens that together have this probability."),
+    ("top_k", "Top-k", "Keeps this many of the likeliest tokens; 0 switches the filter off."),
+    ("min_p", "Min-p", "Drops tokens below this share of the likeliest one's probability; 0 is off."),
+    ("repetition_penalty", "Repetition penalty", "Above 1 makes what was said less likely; 1 is off."),
+    ("presence_penalty", "Presence penalty", "Taken from tokens that the reply has already; 0 is off."),
+    ("frequency_penalty", "Frequency penalty", "The same for each time that it has them; 0 is off."),
+    ("no_repeat_ngram", "No repeat of", "So many tokens in a row never come twice; 0 is off."),
+    ("max_new_tokens", "Longest reply (tokens)", ""),
+    ("seed", "Seed", "The same seed and settings give the same reply again."),
+)
+"""Field of ``GenerationSettings``, its name for people, and what it does."""
+
+
+class OwnValue(QWidget):
+    """A tick box "own value" and a number; without the tick the settings' value applies."""
+
+    def __init__(self, field: str, label: str, common: Any) -> None:
+        super().__init__()
+        low, high = LIMITS[field]
+        self.own = QCheckBox("Own value")
+        self.own.setAccessibleName(f"{label}: own value")
+        self.number: QSpinBox | QDoubleSpinBox
+        if isinstance(getattr(GenerationSettings(), field), float):
+            self.number = QDoubleSpinBox()
+            self.number.setDecimals(2)
+            self.number.setSingleStep(0.05)
+            self.number.setRange(low, high)
+        else:
+            self.number = QSpinBox()
+            self.number.setRange(int(low), int(high))
+        self.number.setAccessibleName(label)
+        if (edit := self.number.findChild(QLineEdit)) is not None:
+            edit.setTextMargins(4, 0, 0, 0)  # style sheets do not reach it
+        self._common = common
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.own)
+        row.addWidget(self.number)
+        row.addStretch(1)
+        self.setFocusProxy(self.own)
+        self.own.toggled.connect(self.number.setEnabled)
+        self.set_value(None)
+
+    def value(self) -> float | int | None:
+        return round(self.number.value(), 3) if self.own.isChecked() else None
+
+    def set_value(self, value: Any) -> None:
+        """``None``: as the settings say."""
+        shown = self._common if value is None else value
+        self.own.setChecked(value is not None)
+        self.number.setEnabled(value is not None)
+        if isinstance(shown, int | float):
+            self.number.setValue(shown)  # type: ignore[arg-type]
+
+
+class OwnValues(QFormLayout):
+    """All of them, one under the other."""
+
+    def __init__(self, common: GenerationSettings) -> None:
+        super().__init__()
+        self.fields: dict[str, OwnValue] = {}
+        for field, name, tip in FIELDS:
+            self.fields[field] = OwnValue(field, name, getattr(common, field))
+            self.fields[field].setToolTip(tip)
+            self.addRow(name, self.fields[field])
+
+    def fill(self, values: Mapping[str, Any]) -> None:
+        for field, widget in self.fields.items():
+            widget.set_value(values.get(field))
+
+    def entered(self) -> dict[str, Any]:
+        """The values that differ from the settings."""
+        return {
+            field: value for field, widget in self.fields.items() if (value := widget.value()) is not None
+        }
