@@ -24,8 +24,8 @@ EVERY = 32
 """Steps from one choice of sizes to the next."""
 EXPLORE, EXPLORE_LATER, LATER = 12, 24, 96
 """Every so many steps, a tree that is larger than the best known one; less often from a number on."""
-PLAIN_EVERY = 64
-"""At least every so many steps a plain one, so that its cost is known."""
+PLAIN_FIRST, PLAIN_EVERY = 4, 64
+"""After so many steps a plain one, so that its cost is known: soon at first, then ever more seldom."""
 BALANCE, CAP, RETRY = 3.0, 6.0, 1.5
 """Plain steps that may be lost: at first, ever, and after a pause."""
 PAUSE, LONGEST_PAUSE = 48, 768
@@ -76,7 +76,8 @@ class Pilot:
 
     def plan(self) -> TreeLimits | None:
         """Limits of the next tree; None for a plain step."""
-        self._asked = not self.paused and self.clock.since_plain < PLAIN_EVERY
+        plain_due = min(PLAIN_EVERY, PLAIN_FIRST << min(self.clock.plain_passes, 8))
+        self._asked = not self.paused and self.clock.since_plain < plain_due
         if not self._asked:
             return None
         self._planned = self.limits
@@ -111,7 +112,7 @@ class Pilot:
         else:
             self.clock.saw_draft(levels, draft)
         self._remember(tree, path)
-        # A hiccup of the machine is nobody's loss.
+        # A hiccup is nobody's loss, nor is a machine that slows down as a whole.
         rest = min(rest, 1.5 * self.clock.passing(rows))
         self._balance = min(CAP, self._balance + emitted - (draft + rest) / self.clock.passing(1))
         if self._balance >= BALANCE:

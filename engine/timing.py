@@ -15,12 +15,12 @@ from statistics import median
 from engine.drafting.drafter import TreeLimits
 from engine.tree import DraftTree
 
-_RECENT = 15
-"""Times of one kind that a running median looks at."""
-_TRUSTED = 3
-"""Fewer say nothing."""
-_BELIEF = 6
-"""Times that the table made at load, scaled to the present, counts for."""
+_KEPT = 15
+"""Times of one count of rows, or of levels, that a running median looks at."""
+_NOW = 9
+"""Passes that tell how fast the machine is at present."""
+_BELIEF = 3.0
+"""Times that the table made at load counts for; one row's own are believed at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,46 +62,58 @@ class Timing:
 
 
 class Clock:
-    """Running medians over the table: a machine gets warm, a context grows, another program starts."""
+    """What things cost at present, next to the table made at load.
+
+    Two corrections are told apart. The *pace* is the whole machine's: it gets warm, another
+    program starts. The *shape* is that of one count of rows against the others: a
+    context has grown, or the table was measured in a bad moment. When everything slows down at
+    once, drafting has not become a worse bargain.
+    """
 
     def __init__(self, timing: Timing, method: str) -> None:
         self._timing = timing
-        self._passes: dict[int, deque[float]] = {}
+        self._now: deque[tuple[int, float]] = deque(maxlen=_NOW)
+        """(rows, seconds over the table's) of the last passes."""
+        self._pace = 1.0
+        self._shapes: dict[int, deque[float]] = {}
         self._drafts: dict[int, deque[float]] = {}
         self._base, self._level = timing.draft.get(method, (0.0, 0.0))
-        self._ratios: dict[int, tuple[int, float]] = {}
-        """Rows → (times seen, what they took over what the table says)."""
-        self._drift = 1.0
+        self.plain_passes = 0
+        """Passes over a single row so far."""
         self.since_plain = 0
-        """Passes since the last one over a single row."""
+        """Passes since the last one of these."""
 
     def saw_pass(self, rows: int, seconds: float) -> None:
-        self._passes.setdefault(rows, deque(maxlen=_RECENT)).append(seconds)
+        self.plain_passes += rows == 1
         self.since_plain = 0 if rows == 1 else self.since_plain + 1
-        self._ratios = {
-            n: (len(times), median(times) / self._timing.seconds(n))
-            for n, times in self._passes.items()
-            if len(times) >= _TRUSTED
-        }
-        if self._ratios:
-            weight = sum(count for count, _ in self._ratios.values())
-            self._drift = sum(count * ratio for count, ratio in self._ratios.values()) / weight
+        ratio = seconds / self._timing.seconds(rows)
+        # Only passes over other counts can tell what is this count's own.
+        others = [other / self._shape(n) for n, other in self._now if n != rows]
+        if others:
+            self._shapes.setdefault(rows, deque(maxlen=_KEPT)).append(ratio / median(others))
+        self._now.append((rows, ratio))
+        self._pace = median(other / self._shape(n) for n, other in self._now)
 
     def saw_draft(self, levels: int, seconds: float) -> None:
-        self._drafts.setdefault(levels, deque(maxlen=_RECENT)).append(seconds)
-        points = {n: median(times) for n, times in self._drafts.items() if len(times) >= _TRUSTED}
+        self._drafts.setdefault(levels, deque(maxlen=_KEPT)).append(seconds / self._pace)
+        points = {n: median(times) for n, times in self._drafts.items() if len(times) >= 3}
         if points:
             self._base, self._level = _line(points, self._level)
 
     def passing(self, rows: int) -> float:
-        """Seconds of a pass over ``rows`` as things stand."""
-        count, ratio = self._ratios.get(rows, (0, 0.0))
-        share = count / (count + _BELIEF)
-        return self._timing.seconds(rows) * (share * ratio + (1 - share) * self._drift)
+        """Seconds of a pass over ``rows``."""
+        return self._timing.seconds(rows) * self._shape(rows) * self._pace
 
     def drafting(self, levels: int) -> float:
         """Seconds of a proposal of ``levels`` levels."""
-        return max(0.0, self._base + self._level * levels)
+        return max(0.0, self._base + self._level * levels) * self._pace
+
+    def _shape(self, rows: int) -> float:
+        found = self._shapes.get(rows)
+        if not found:
+            return 1.0
+        belief = 1.0 if rows == 1 else _BELIEF
+        return (len(found) * median(found) + belief) / (len(found) + belief)
 
 
 def _line(points: Mapping[int, float], slope: float) -> tuple[float, float]:
