@@ -169,6 +169,8 @@ class PairOffer:
     head_folder: str = ""
     download_bytes: int = 0
     """What both take on disk; 0 until it is known."""
+    is_recommended: bool = False
+    """The catalogue recommends it, it fits, and this machine runs it fast enough."""
 
 
 @dataclass(frozen=True, slots=True)

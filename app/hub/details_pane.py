@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
@@ -15,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.banner import Banner, Offer
+from app import theme
 from app.hub import words
 from app.hub.card_view import CardView
 from app.hub.memory_bar import MemoryBar
@@ -42,6 +43,48 @@ def label(parent: QWidget, role: str = "") -> QLabel:
     return made
 
 
+class ProblemStrip(QWidget):
+    """What stands in the way, and under it the buttons that help."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.text = label(self, "error")
+        self._buttons = QHBoxLayout()
+        self._buttons.setSpacing(8)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 8, 12, 8)
+        column.setSpacing(6)
+        column.addWidget(self.text)
+        column.addLayout(self._buttons)
+        self.hide()
+
+    def say(self, text: str, offers: Sequence[tuple[str, Callable[[], object]]]) -> None:
+        self.text.setText(text)
+        self.setAccessibleName(text)
+        while (item := self._buttons.takeAt(0)) is not None:
+            if (widget := item.widget()) is not None:
+                widget.hide()
+                widget.deleteLater()
+        for name, act in offers:
+            button = QPushButton(name, self)
+            button.setAutoDefault(False)
+            button.clicked.connect(lambda _=False, act=act: act())
+            self._buttons.addWidget(button)
+        self._buttons.addStretch(1)
+        self.show()
+
+    def offered(self) -> list[str]:
+        """The texts of the buttons."""
+        return [button.text() for button in self.findChildren(QPushButton) if not button.isHidden()]
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(theme.tokens(self).error_fill)
+        painter.drawRoundedRect(self.rect(), 8, 8)
+
+
 class DetailsPane(QWidget):
     """Shows what it is told; the dialog knows what is chosen."""
 
@@ -58,7 +101,7 @@ class DetailsPane(QWidget):
         super().__init__(parent)
         self.title = label(self, "heading")
         self.line = label(self, "small")
-        self.problem = Banner(error=True)
+        self.problem = ProblemStrip(self)
         self.memory = MemoryBar(self)
         self.memory_words = label(self)
         self.heads_title = label(self, "label")
@@ -154,14 +197,14 @@ class DetailsPane(QWidget):
         if problem is None:
             self.problem.hide()
             return
-        offers = []
+        offers: list[tuple[str, Callable[[], object]]] = []
         if problem.link:
-            offers.append(Offer("Open its page", lambda: self.link_chosen.emit(problem.link), closes=False))
+            offers.append(("Open the page", lambda: self.link_chosen.emit(problem.link)))
         if problem.kind in ACCOUNT_KINDS:
-            offers.append(Offer("Enter a token…", self.token_requested.emit, closes=False))
+            offers.append(("Enter a token…", self.token_requested.emit))
         if problem.kind != "unsupported":
-            offers.append(Offer("Try again", self.retry_requested.emit))
-        self.problem.say(f"{problem.message} {problem.next_step}".strip(), tuple(offers))
+            offers.append(("Try again", self.retry_requested.emit))
+        self.problem.say(f"{problem.message} {problem.next_step}".strip(), offers)
 
     def show_heads(
         self, heads: Sequence[HeadChoice], chosen: str, complete: bool, known: bool = True

@@ -87,7 +87,7 @@ class HubDialog(QDialog):
         self.setWindowTitle("Models")
         self.setModal(False)
         self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
-        self.setMinimumSize(640, 480)
+        self.setMinimumSize(760, 520)
         self.resize(1080, 740)
         self.pairs = PairsPage(client, self)
         self.search = SearchPage(client, self)
@@ -101,7 +101,6 @@ class HubDialog(QDialog):
     def _build(self) -> None:
         self.account_button = QPushButton("Account", self)
         self.account_button.setAutoDefault(False)
-        self.account_button.setProperty("look", "plain")
         self.account_button.setToolTip("The hub account that gated models are read with")
         self.tabs = QTabWidget(self)
         self.tabs.setDocumentMode(True)
@@ -111,16 +110,20 @@ class HubDialog(QDialog):
             (self.local, "On this computer"),
         ):
             self.tabs.addTab(page, name)
-        self.tabs.setCornerWidget(self.account_button)
         self.splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self.splitter.addWidget(self.tabs)
         self.splitter.addWidget(self.pane)
         self.splitter.setStretchFactor(0, 5)
         self.splitter.setStretchFactor(1, 6)
         self.splitter.setChildrenCollapsible(False)
+        header = QHBoxLayout()
+        header.setContentsMargins(12, 8, 10, 4)
+        header.addWidget(self.pairs.about, 1)
+        header.addWidget(self.account_button)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
+        column.addLayout(header)
         column.addWidget(self.trouble)
         column.addWidget(self.splitter, 1)
         below = QHBoxLayout()
@@ -281,8 +284,9 @@ class HubDialog(QDialog):
         problem = event.problem
         if event.request_id and event.request_id in (self._looking, self._finding):
             if event.request_id == self._finding:
-                self.pane.show_heads((), self.choice.head_path or self.choice.head, complete=True)
-            self.pane.card.show_card("")
+                self.pane.heads_title.setText("EAGLE head")
+            else:
+                self.pane.card.show_card("")
             self.pane.show_problem(problem)
         elif not event.request_id:
             self.trouble.say(f"{problem.message} {problem.next_step}".strip())

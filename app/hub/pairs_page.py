@@ -22,6 +22,7 @@ class PairsPage(QWidget):
         self.machine: Machine | None = None
         self.offers: tuple[PairOffer, ...] = ()
         self.about = QLabel("Looking at this machine…", self)
+        """What this machine is; the dialog shows it above all pages."""
         self.about.setProperty("textRole", "small")
         self.about.setWordWrap(True)
         self.list = RowList("Recommended pairs", self)
@@ -29,7 +30,6 @@ class PairsPage(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(10, 10, 10, 6)
         column.setSpacing(8)
-        column.addWidget(self.about)
         column.addWidget(self.list, 1)
         client.catalogue.connect(self._on_catalogue)
 
@@ -53,7 +53,7 @@ class PairsPage(QWidget):
 def _group(offer: PairOffer) -> str:
     if offer.fit.verdict is Verdict.NO:
         return "Too large for this machine"
-    return "Recommended for this machine" if offer.pair.is_recommended else "More pairs"
+    return "Recommended for this machine" if offer.is_recommended else "More pairs"
 
 
 def _row(offer: PairOffer, heading: str) -> Row:

@@ -26,8 +26,8 @@ from engine.hub_messages import Cancel, HubCommand, Pause, Queue, Resume
 from engine.hub_protocol import DownloadState, Phase
 
 STEPS = 1000
-LARGEST_ROWS = 3
-"""Downloads seen at once; more are scrolled to."""
+SHARE = 0.34
+"""Of the dialog's height at most; more downloads are scrolled to."""
 
 
 class DownloadRow(QWidget):
@@ -43,6 +43,7 @@ class DownloadRow(QWidget):
         self.name = QLabel(self)
         self.name.setTextFormat(Qt.TextFormat.PlainText)
         self.name.setProperty("textRole", "label")
+        self.name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.line = QLabel(self)
         self.line.setTextFormat(Qt.TextFormat.PlainText)
         self.line.setProperty("textRole", "small")
@@ -59,10 +60,13 @@ class DownloadRow(QWidget):
         self.link = self._button("Open its page", self._on_link)
         self.token = self._button("Enter a token…", self.token_requested.emit)
         self.cancel = self._button("Cancel…", self._on_cancel)
+        texts = QVBoxLayout()
+        texts.setSpacing(0)
+        texts.addWidget(self.name)
+        texts.addWidget(self.line)
         top = QHBoxLayout()
         top.setSpacing(8)
-        top.addWidget(self.name)
-        top.addWidget(self.line, 1)
+        top.addLayout(texts, 1)
         for button in (self.link, self.token, self.more, self.pause, self.cancel):
             top.addWidget(button)
         column = QVBoxLayout(self)
@@ -201,21 +205,27 @@ class QueuePanel(QWidget):
 
     def _on_queue(self, event: Queue) -> None:
         self.states = event.downloads
+        # What runs stands above what waits; what is done goes to the end.
+        ordered = sorted(
+            event.downloads, key=lambda state: (not state.phase.is_active, state.phase is Phase.DONE)
+        )
         wanted = {state.download_id for state in event.downloads}
         for key in [key for key in self.rows if key not in wanted]:
             row = self.rows.pop(key)
             self._column.removeWidget(row)
             row.hide()
             row.deleteLater()
-        for state in event.downloads:
+        for place, state in enumerate(ordered):
             if state.download_id not in self.rows:
                 row = DownloadRow(self)
                 row.asked.connect(self._ask)
                 row.link_chosen.connect(self.link_chosen)
                 row.token_requested.connect(self.token_requested)
                 self.rows[state.download_id] = row
-                self._column.insertWidget(self._column.count() - 1, row)
-            self.rows[state.download_id].show_state(state)
+            row = self.rows[state.download_id]
+            if self._column.indexOf(row) != place:
+                self._column.insertWidget(place, row)
+            row.show_state(state)
         self.title.setText(
             words.joined(_summary(event.downloads), f"{words.size(event.free_disk)} free on the disk")
         )
@@ -226,8 +236,8 @@ class QueuePanel(QWidget):
         self._client.send(command)
 
     def _fit_height(self) -> None:
-        heights = [row.sizeHint().height() for row in self.rows.values()][:LARGEST_ROWS]
-        self.area.setFixedHeight(sum(heights) + 8)
+        wanted = sum(row.sizeHint().height() for row in self.rows.values()) + 8
+        self.area.setFixedHeight(min(wanted, round(SHARE * self.window().height())))
 
 
 def _summary(states: tuple[DownloadState, ...]) -> str:

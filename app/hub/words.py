@@ -53,7 +53,7 @@ def count(number: int) -> str:
 def parameters(billions: float) -> str:
     if billions <= 0:
         return ""
-    return f"{billions:.1f} B" if billions >= 1 else f"{billions * 1000:.0f} M"
+    return f"{billions:.1f} B" if billions >= 1 else f"{billions * 1000:.3g} M"
 
 
 def left(seconds: float | None) -> str:
@@ -95,7 +95,7 @@ def pair_facts(pair: CataloguePair) -> tuple[tuple[str, str], ...]:
             joined(pair.format, f"drafts {pair.draft_vocabulary:,} tokens" if pair.draft_vocabulary else ""),
         ),
         (
-            "Card",
+            "Graphics card",
             f"{pair.vram_gb} GB{', tight' if pair.is_tight else ''}" if pair.vram_gb else "more than 24 GB",
         ),
         ("Notes", pair.notes),
@@ -107,7 +107,7 @@ def model_line(model: HubModel) -> str:
         parameters(model.parameters),
         model.family,
         f"{count(model.downloads)} downloads",
-        f"{count(model.likes)} likes",
+        "1 like" if model.likes == 1 else f"{count(model.likes)} likes",
         model.updated,
         licence(model.licence, model.is_gated),
     )

@@ -176,18 +176,17 @@ class Looker:
         :raises HubError: nothing at all can be said about the target.
         """
         pairs, entries = list(pairs), list(entries)
-        content = self.local_content(Path(target_path)) if target_path else self.content_of(target)
         known = {pair.head: pair for pair in pairs if pair.target == target}
-        found: dict[str, HeadChoice] = {}
+        found = {name: _known_choice(pair) for name, pair in known.items()}
+        if found:
+            yield _sorted(found.values())
+        content = self.local_content(Path(target_path)) if target_path else self.content_of(target)
         for entry in entries:
             if entry.is_head:
                 choice = self._local_choice(content, target, entry, known)
                 # Heads of other models lie here, too: those that cannot fit are not offered.
                 if choice.report.verdict is not PairVerdict.NOT or entry.repo_id in known:
                     found[entry.repo_id or entry.path] = choice
-        for name, pair in known.items():
-            if name not in found:
-                found[name] = _known_choice(pair)
         yield _sorted(found.values())
         listed = candidates(self._api, target, pairs) if not self._api.place.offline else []
         for name, source, hit in listed[:MOST_HEADS]:

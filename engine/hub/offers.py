@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from engine.hub.details import Looker
@@ -38,14 +39,19 @@ def offers(
 def arrange(made: Iterable[PairOffer], machine: Machine) -> tuple[PairOffer, ...]:
     """Fitting and recommended first; among those the largest that the machine runs well."""
 
-    def order(offer: PairOffer) -> tuple[object, ...]:
-        pair = offer.pair
-        slow = not machine.is_gpu and pair.parameters > CPU_PARAMETERS
-        size = pair.parameters if slow else -pair.parameters
-        rank = _ORDER[offer.fit.verdict]
-        return (rank == 3, slow, not pair.is_recommended, rank, size, -pair.speedup, pair.head)
+    def is_slow(offer: PairOffer) -> bool:
+        return not machine.is_gpu and offer.pair.parameters > CPU_PARAMETERS
 
-    return tuple(sorted(made, key=order))
+    def judged(offer: PairOffer) -> PairOffer:
+        fits = offer.fit.verdict in (Verdict.FITS, Verdict.TIGHT)
+        return replace(offer, is_recommended=offer.pair.is_recommended and fits and not is_slow(offer))
+
+    def order(offer: PairOffer) -> tuple[object, ...]:
+        pair, slow, rank = offer.pair, is_slow(offer), _ORDER[offer.fit.verdict]
+        size = pair.parameters if slow else -pair.parameters
+        return (rank == 3, not offer.is_recommended, slow, rank, size, -pair.speedup, pair.head)
+
+    return tuple(sorted(map(judged, made), key=order))
 
 
 def exact(offer: PairOffer, looker: Looker, machine: Machine, loaded_bytes: int) -> PairOffer | None:
@@ -66,7 +72,7 @@ def exact(offer: PairOffer, looker: Looker, machine: Machine, loaded_bytes: int)
         return None
     fit = looker.fit(machine, target, head, loaded_bytes, pair.parameters)
     size = target.weight_bytes + head.weight_bytes
-    return PairOffer(pair, fit, offer.target_folder, offer.head_folder, offer.download_bytes or size)
+    return replace(offer, fit=fit, download_bytes=offer.download_bytes or size)
 
 
 def free_disk(folder: Path) -> int:
