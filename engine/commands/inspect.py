@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
+
+from torch import Tensor
 
 from engine.errors import EngineError, HeadError, ModelError
 from engine.heads.config import Eagle3Config, usual_taps
-from engine.heads.facts import HeadFacts, TargetFacts
+from engine.heads.facts import HeadFacts, TargetFacts, part_of
 from engine.heads.files import CONFIG, read_json, stored_tensors
 from engine.heads.formats import recognise
 from engine.heads.pairing import pair
@@ -76,6 +79,7 @@ def is_head(folder: Path) -> bool:
 def _head(folder: Path, target: Path | None) -> int:
     """Print what the head is; 1 when it does not fit ``target``."""
     from engine.heads.checkpoint import Eagle3Checkpoint, read_head
+    from engine.heads.choosing import open_questions
 
     facts = HeadFacts.from_folder(folder)
     print(f"Head: {folder}")
@@ -86,18 +90,9 @@ def _head(folder: Path, target: Path | None) -> int:
     if isinstance(checkpoint, Eagle3Checkpoint) and isinstance(config, Eagle3Config):
         print(f"  drafts {config.draft_vocab_size:,} of {config.vocab_size:,} tokens")
         print(f"  {_taps(config)}")
-        unsure = checkpoint.unsure
-        open_points = [
-            words
-            for doubt, words in (
-                (unsure.taps, "whether layers are counted by input or by output"),
-                (unsure.residual, "where the residual starts"),
-                (unsure.recurrence, "which state feeds the next level"),
-            )
-            if doubt
-        ]
-        if open_points:
-            print(f"  its files leave open {', '.join(open_points)}: measured when it is loaded")
+        layers = TargetFacts.from_folder(target).num_layers if target else None
+        if questions := open_questions(checkpoint, layers):
+            print(f"  its files leave open {', '.join(questions)}: measured when it is loaded")
     if facts.max_positions:
         print(f"  trained for {facts.max_positions:,} positions")
     print("Pairs with")
@@ -112,7 +107,15 @@ def _head(folder: Path, target: Path | None) -> int:
         print(f"  {target}: {verdict.words}")
     print("Memory")
     _table([(part, size, "as stored") for part, size in facts.bytes_by_part])
+    print(f"  {'in row-wise int8':<16}{_int8_bytes(checkpoint.tensors) / 1e6:10,.1f} MB  as loaded on a CPU")
     return 0 if fits else 1
+
+
+def _int8_bytes(tensors: Mapping[str, Tensor]) -> int:
+    """Matrices in bytes with a scale a row; an embedding stays as it is stored."""
+    tables = sum(t.numel() * t.element_size() for n, t in tensors.items() if part_of(n) == "embedding")
+    matrices = [t for n, t in tensors.items() if t.ndim == 2 and part_of(n) != "embedding"]
+    return tables + sum(t.numel() + 4 * len(t) for t in matrices)
 
 
 def _taps(config: Eagle3Config) -> str:

@@ -81,6 +81,18 @@ def readings(
     return tuple(Reading(config, own, words + more) for config, words in configs for own, more in tables)
 
 
+def open_questions(checkpoint: Eagle3Checkpoint, layers: int | None) -> tuple[str, ...]:
+    """What has to be measured at load, in words; ``layers`` of the target if it is known."""
+    unsure = checkpoint.unsure
+    taps = unsure.taps if layers is None else len(_tap_readings(checkpoint.config, unsure, layers)) > 1
+    named = (
+        (taps, "whether tapped layers are counted by input or by output"),
+        (unsure.residual, "where the residual starts"),
+        (unsure.recurrence, "which state feeds the next level"),
+    )
+    return tuple(words for doubt, words in named if doubt)
+
+
 _RESIDUAL = {
     False: "the residual starts before the norm",
     True: "the residual starts behind the norm",

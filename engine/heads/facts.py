@@ -227,12 +227,13 @@ def _parts(stored: Mapping[str, Stored]) -> tuple[tuple[str, int], ...]:
         count = _BYTES.get(entry.dtype, 2)
         for size in entry.shape:
             count *= size
-        part = _part_of(name)
+        part = part_of(name)
         sizes[part] = sizes.get(part, 0) + count
     return tuple(sorted(sizes.items(), key=lambda pair: -pair[1]))
 
 
-def _part_of(name: str) -> str:
+def part_of(name: str) -> str:
+    """The part of a head that a tensor belongs to, for people."""
     if "norm" in name:
         return "norms"
     for mark, part in (
