@@ -51,6 +51,7 @@ class LookAt:
 
     request_id: int
     repo_id: str
+    """Or the path of an imported model."""
     head: str = ""
 
 

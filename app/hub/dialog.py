@@ -200,10 +200,7 @@ class HubDialog(QDialog):
     def _look(self, find_heads: bool) -> None:
         """Ask for what is not known of the choice yet."""
         choice = self.choice
-        head = choice.head if choice.head != choice.head_path else ""
-        self._looking = self.client.next_id()
-        if choice.target != choice.target_path:
-            self.client.send(LookAt(self._looking, choice.target, head))
+        self._measure_pair()
         if find_heads:
             self.pane.show_heads((), "", complete=False)
             self._finding = self.client.next_id()
@@ -218,9 +215,13 @@ class HubDialog(QDialog):
     def _on_head_chosen(self, key: str) -> None:
         head = self.pane.head(key)
         self._take_head(key, head.folder if head else "", head.size if head else 0, by_user=True)
+        self._measure_pair()
+
+    def _measure_pair(self) -> None:
+        """Ask for the memory of the target together with the chosen head."""
+        choice = self.choice
         self._looking = self.client.next_id()
-        if self.choice.target != self.choice.target_path:
-            self.client.send(LookAt(self._looking, self.choice.target, head.repo_id if head else ""))
+        self.client.send(LookAt(self._looking, choice.target, choice.head))
 
     def _take_head(self, key: str, folder: str, size: int, by_user: bool) -> None:
         self.choice = replace(
@@ -261,6 +262,8 @@ class HubDialog(QDialog):
                 best = good[0]
                 self._take_head(best.folder or best.repo_id, best.folder, best.size, by_user=False)
                 self.pane.choose_head(best.folder or best.repo_id)
+                if self.choice.head != choice.head:
+                    self._measure_pair()
         elif (known := self.pane.head(choice.head_path or choice.head)) is not None:
             self._take_head(choice.head, known.folder, known.size, by_user=True)
 

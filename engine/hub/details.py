@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -140,7 +141,7 @@ class Looker:
         try:
             content = self.content(manifest)
             if not model.is_head:
-                head = self.content_of(head_id) if head_id else None
+                head = self._head_content(head_id)
                 fit = self.fit(machine, content, head, loaded_bytes, model.parameters)
                 words = self._judge.problem_of(content.config) if content.config else ""
                 if words:
@@ -148,6 +149,29 @@ class Looker:
         except HubError as error:
             problem = self._problem(error)
         return ModelDetails(model, manifest.commit, files, manifest.size, fit, card, here, problem, choices)
+
+    def local_details(
+        self, entry: LocalEntry, head: str, machine: Machine, loaded_bytes: int
+    ) -> ModelDetails:
+        """Of what lies on this computer, without asking the hub; ``head`` is a folder or a repository."""
+        content = self.local_content(Path(entry.path))
+        model = HubModel(entry.repo_id or entry.path, family=entry.family, is_head=entry.is_head)
+        fit: Fit | None = None
+        problem: Problem | None = None
+        if not entry.is_head:
+            beside: Content | None = None
+            with contextlib.suppress(HubError):
+                beside = self._head_content(head)
+            fit = self.fit(machine, content, beside, loaded_bytes)
+            words = self._judge.problem_of(content.config) if content.config else ""
+            problem = Problem("unsupported", words, "Choose another model.") if words else None
+        return ModelDetails(model, "", (), entry.size, fit, "", entry.path, problem)
+
+    def _head_content(self, head: str) -> Content | None:
+        """Of a head's folder or repository; None for no head. :raises HubError:"""
+        if not head:
+            return None
+        return self.local_content(Path(head)) if Path(head).is_dir() else self.content_of(head)
 
     def _problem(self, error: EngineError) -> Problem:
         return problem_of(error, self._api.tokens.redact)

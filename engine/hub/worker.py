@@ -30,7 +30,7 @@ from engine.hub.local import Imports, cached
 from engine.hub.memory import machine
 from engine.hub.offers import arrange, exact, free_disk, offers
 from engine.hub.place import HubPlace
-from engine.hub.problems import HubError, MissingError, OfflineError
+from engine.hub.problems import HubError, MissingError, OfflineError, UnreachableError
 from engine.hub.tokens import Tokens
 from engine.hub.transfer import Retry
 from engine.hub_messages import (
@@ -107,7 +107,10 @@ class HubWorker:
                     break
                 if isinstance(command, Search | LookAt | FindHeads):
                     self._latest[type(command)] = command.request_id
-                pool.submit(self._serve, command)
+                if isinstance(command, Fetch | Pause | Resume | Cancel):
+                    self._serve(command)  # at once, and in order
+                else:
+                    pool.submit(self._serve, command)
         except (EOFError, OSError):
             pass  # the application is gone: end as if it had asked to
         self._ending.set()
@@ -185,10 +188,18 @@ class HubWorker:
             self.send(Found(command.request_id, models))
 
     def _look_at(self, command: LookAt) -> None:
-        pairs = catalogue(data_folder())[0]
-        details = self._looker.details(
-            command.repo_id, command.head, machine(), self._loaded_bytes, pairs, self._local()
-        )
+        pairs, entries = catalogue(data_folder())[0], self._local()
+        here = next((each for each in entries if command.repo_id in (each.path, each.repo_id)), None)
+        memory, loaded = machine(), self._loaded_bytes
+        try:
+            if here is not None and here.path == command.repo_id:
+                details = self._looker.local_details(here, command.head, memory, loaded)
+            else:
+                details = self._looker.details(command.repo_id, command.head, memory, loaded, pairs, entries)
+        except (OfflineError, UnreachableError):
+            if here is None:
+                raise
+            details = self._looker.local_details(here, command.head, memory, loaded)
         if self._is_latest(command):
             self.send(Details(command.request_id, details))
 
