@@ -64,6 +64,8 @@ class Checkpoint:
         self._settings = dict(quantization or {})
         self.quantization = check_settings(self._settings) if self._settings else ""
         """The stored format for people, empty for floats."""
+        self.mapped = bool(getattr(source, "mapped", True))
+        """Whether :meth:`get` leaves a tensor in its file."""
 
     # ----------------------------------------------------------------- names
 

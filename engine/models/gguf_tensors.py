@@ -30,6 +30,8 @@ VERSION = 1
 class GGUFTensors:
     """Satisfies :class:`engine.models.checkpoint.NamedTensors`. Numbers come in float32."""
 
+    mapped = False
+
     def __init__(self, path: Path) -> None:
         """:raises ModelError: the file is damaged, or of a kind that is not known."""
         self._file = GGUFFile(path)

@@ -31,6 +31,8 @@ from engine.models.weights import layer_weights, tables
 Report = Callable[[str, float | None], None]
 ONCE = "Quantising the weights (once)"
 CALIBRATION_TOKENS = 2048
+_EMBEDDING = "embedding"
+"""Kept here only where the source's cannot be mapped: in a GGUF file it is packed."""
 
 
 class StoredTensors(Mapping[str, Tensor]):
@@ -70,8 +72,8 @@ def int8_target(
     :raises ResourceError: the disk is full or cannot be written.
     """
     report("Reading the weights", None)
-    # Mapped from the file: a step reads a row a token of it. It was looked through when the rest was made.
-    embedding = checkpoint.get(EMBEDDING)
+    # Mapped from a file: a step reads a row a token of it. It was looked through when the rest was made.
+    embedding = checkpoint.get(EMBEDDING) if checkpoint.mapped else None
     weights = _read(place, config, embedding, report)
     if weights is None:
         with folder_lock(place):
@@ -103,13 +105,15 @@ def _read_source(place: Path) -> TensorSource | None:
 
 
 def _read(
-    place: Path, config: DecoderConfig, embedding: Tensor, report: Report
+    place: Path, config: DecoderConfig, embedding: Tensor | None, report: Report
 ) -> DecoderWeights | None:
     source = _read_source(place)
     if source is None:
         return None
     report("Packing the weights", None)
     try:
+        if embedding is None:
+            embedding = source.get(_EMBEDDING)
         return int8_weights(config, StoredTensors(source), embedding)
     except (KeyError, ModelError):
         return None
@@ -145,4 +149,8 @@ def _make(
                 save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / file)
                 shards |= dict.fromkeys(tensors, file)
             checkpoint.finish()
+            if not checkpoint.mapped:
+                # 16 bits are more than a file of 4 to 8 bits a weight tells.
+                save_file({_EMBEDDING: embedding.half().contiguous()}, folder / f"{_EMBEDDING}.safetensors")
+                shards[_EMBEDDING] = f"{_EMBEDDING}.safetensors"
             (folder / INDEX).write_text(json.dumps({"weight_map": shards}), encoding="utf-8")

@@ -63,14 +63,14 @@ class WideInt8Head:
 
     def logits(self, x: Tensor, row_scale: Tensor) -> Tensor:
         unit, peak = unit_rows(x)
-        parts = [self._linear.unit_call(part) for part in unit.split(MOST_ROWS)]
+        parts = [self._linear.unit_call(part) for part in torch.split(unit, MOST_ROWS)]
         out = parts[0] if len(parts) == 1 else torch.cat(parts)
         return out.mul_(peak * row_scale)
 
     def argmax(self, x: Tensor, row_scale: Tensor) -> Tensor:
         # A positive factor a row does not move its maximum: row_scale and peak stay out.
         unit, _ = unit_rows(x)
-        parts = [self._linear.unit_call(part).max(-1).indices for part in unit.split(MOST_ROWS)]
+        parts = [self._linear.unit_call(part).max(-1).indices for part in torch.split(unit, MOST_ROWS)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def memory_bytes(self) -> int:

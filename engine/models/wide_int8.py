@@ -12,6 +12,7 @@ for bit whatever stands beside them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,9 +50,14 @@ class WideInt8Linear:
         return self.out_features * (self.in_features + 4)
 
 
+def _onednn() -> bool:
+    backend: Any = torch.backends.mkldnn
+    return bool(backend.is_available())
+
+
 def wide_linear(weight: Tensor, scale: Tensor) -> WideInt8Linear | None:
     """The layer, or None where this processor or this build of torch would not serve it exactly."""
-    if body_weight_levels() != FULL_WEIGHT_LEVELS or not torch.backends.mkldnn.is_available():
+    if body_weight_levels() != FULL_WEIGHT_LEVELS or not _onednn():
         return None  # without VNNI, 8-bit products saturate
     try:
         layer = WideInt8Linear(weight, scale)

@@ -210,6 +210,11 @@ def test_a_gguf_file_answers_and_its_tokenizer_is_the_original(tmp_path: Path) -
     model = load_model(Load(str(path), device="cpu"))
     assert model.info.name == "tiny-llama"
     assert model.info.weight_format == "row-wise int8"
+    # The embedding is packed in the file; a copy of 16 bits is mapped instead of 32 held in memory.
+    table = model.decoder.weights.embedding
+    assert table.dtype == torch.float16
+    expected = GGUFTensors(path).get("model.embed_tokens.weight")
+    torch.testing.assert_close(table.float(), expected, atol=1e-3, rtol=1e-3)
     original = byte_level()
     for text in TEXTS:
         ids = model.tokenizer.encode(text)
