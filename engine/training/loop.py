@@ -243,7 +243,8 @@ class Trainer:
         if not path.exists():
             return
         state: dict[str, Any] = torch.load(path, weights_only=True)
-        if state["config"] != asdict(self.config):
+        config = asdict(self.config)
+        if config | state["config"] != config:  # a checkpoint may be older than some fields
             raise EngineError(
                 f"{path} belongs to a head of another shape.", "Train into another folder, or delete the checkpoint."
             )
