@@ -89,3 +89,13 @@ def open_window(
         return window
 
     return open_
+
+
+@pytest.fixture(scope="session")
+def tiny_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of a small random model and of heads for it: see ``tests/hub/tiny_repositories.py``."""
+    from tests.hub.tiny_repositories import make
+
+    folder = tmp_path_factory.mktemp("tiny")
+    make(folder)
+    return folder

@@ -18,21 +18,14 @@ from app.hub.row_list import ROW
 from engine.hub_protocol import Phase
 from engine.protocol import Load
 from tests.app.hub_in_thread import hub_client
-from tests.hub.tiny_repositories import CARD, HEAD, OTHER_HEAD, TARGET, make, repositories
+from tests.hub.tiny_repositories import CARD, HEAD, OTHER_HEAD, TARGET, repositories
 from tests.hub_server import Account, Fault, Faults, HubServer, Kind, Repository
 
 WAIT = 30_000
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tiny")
-    make(folder)
-    return folder
-
-
 @pytest.fixture
-def hub(tiny: Path) -> Iterator[HubServer]:
+def hub(tiny_pair: Path) -> Iterator[HubServer]:
     gated = Repository(
         "tests/gated", {"config.json": b"{}", "model.safetensors": b"x" * 9, "README.md": b"# Hi"}, gated=True
     )
@@ -40,7 +33,7 @@ def hub(tiny: Path) -> Iterator[HubServer]:
         "hf_good12345": Account("ann", accepted=frozenset({"tests/gated"})),
         "hf_new12345": Account("bob"),
     }
-    with HubServer([*repositories(tiny), gated], accounts) as server:
+    with HubServer([*repositories(tiny_pair), gated], accounts) as server:
         yield server
 
 
