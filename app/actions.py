@@ -43,6 +43,7 @@ class Actions:
         self.version_after = make("Version a&fter", "Alt+Right")
         self.copy_chat = make("Copy the chat as &Markdown", "Ctrl+Shift+M")
         self.search = make("Searc&h chats", "Ctrl+F", "search")
+        self.undo_delete = make("&Undo deleting a chat", "Ctrl+Shift+Z")
         self.import_chats = make("&Import chats…", "Ctrl+Shift+O")
         self.export_all = make("Export &all chats…", "Ctrl+Shift+A")
         self.free = make("&Free the GPU", "Ctrl+Shift+U", tip="Unload the model and give its memory back")
@@ -85,7 +86,8 @@ class Actions:
                 (self.stop, self.again, self.resume, self.edit_prompt, self.version_before,
                  self.version_after, None, self.copy_reply, self.copy_chat, None, self.write,
                  self.previous_chat, self.next_chat, None, chats.rename_action, chats.pin_action,
-                 chats.folder_menu.menuAction(), chats.new_folder_action, chats.instructions_action, chats.delete_action),
+                 chats.folder_menu.menuAction(), chats.new_folder_action, chats.instructions_action, chats.delete_action,
+                 self.undo_delete),
             ),
             (
                 "&Model",

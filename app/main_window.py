@@ -95,6 +95,7 @@ class MainWindow(WindowFrame):
         for action, act in (
             (do.new_chat, desk.new),
             (do.search, self._search),
+            (do.undo_delete, desk.undo_delete),
             (do.import_chats, self.exchange.ask_for_import),
             (do.export_all, self.exchange.export_all),
             (do.settings, dialogs.open_settings),
@@ -230,6 +231,7 @@ class MainWindow(WindowFrame):
         do.again.setEnabled(free and last is not None)
         do.resume.setEnabled(free and last is not None and bool(last.text))
         do.edit_prompt.setEnabled(free and self.book.current.last_prompt is not None)
+        do.undo_delete.setEnabled(self.desk.can_undo_delete)
         do.copy_reply.setEnabled(last is not None)
         do.copy_chat.setEnabled(not self.book.current.is_empty)
         do.model_settings.setEnabled(self.client.model is not None)

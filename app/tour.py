@@ -14,7 +14,8 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLay
 
 from app import theme
 
-CARD_WIDTH = 340
+LINE_CHARACTERS = 48
+"""Width of a card, in average characters."""
 GAP = 14
 SHADE = QColor(0, 0, 0, 120)
 
@@ -104,17 +105,19 @@ class Tour(QWidget):
         self.update()
 
     def _hole(self) -> QRect:
-        target = self._stops[self._at].target
-        if not target.isVisible():
+        target, parent = self._stops[self._at].target, self.parentWidget()
+        if parent is None or not target.isVisible():
             return QRect()
-        corner = target.mapTo(self.parentWidget(), QPoint(0, 0))
+        corner = target.mapTo(parent, QPoint(0, 0))
         return QRect(corner, target.size()).intersected(self.rect())
 
     def _place(self) -> None:
         """The card goes where there is most room beside the part, within the window."""
-        width = min(CARD_WIDTH, self.width() - 2 * GAP)
-        self.card.setFixedWidth(width)
-        self.card.adjustSize()
+        width = min(self.fontMetrics().averageCharWidth() * LINE_CHARACTERS, self.width() - 2 * GAP)
+        layout = self.card.layout()
+        assert layout is not None
+        # Wrapped labels ask for their height only when they are told the width.
+        self.card.setFixedSize(width, layout.totalHeightForWidth(width))
         size, hole = self.card.size(), self._hole()
         if hole.isEmpty():
             hole = QRect(self.rect().center(), self.rect().center())

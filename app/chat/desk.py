@@ -38,6 +38,7 @@ class ChatDesk(QObject):
         self._engine = engine
         self._editing: ChatMessage | None = None
         self._draft_before_edit = ""
+        self._deleted: list[Removed] = []
         self._waiting: Callable[[], object] | None = None
         """What is done as soon as the model is there."""
         self._unwatch: Callable[[], None] = lambda: None
@@ -92,12 +93,22 @@ class ChatDesk(QObject):
             return
         if self._replies.chat is chat:
             self._replies.stop()
-        removed = self._book.remove(chat)
-        self._frame.toast.say(f"“{chat.title}” deleted", "Undo", lambda: self._undo_delete(removed))
+        self._deleted.append(self._book.remove(chat))
+        self._frame.toast.say(f"“{chat.title}” deleted", "Undo", self.undo_delete)
+        self.changed.emit()
 
-    def _undo_delete(self, removed: Removed) -> None:
-        self._book.restore(removed)
-        self._book.select(removed.chat)
+    def undo_delete(self) -> None:
+        """Bring back the chat that was deleted last, then the one before it, and so on."""
+        if self._deleted:
+            removed = self._deleted.pop()
+            self._frame.toast.hide()
+            self._book.restore(removed)
+            self._book.select(removed.chat)
+            self.changed.emit()
+
+    @property
+    def can_undo_delete(self) -> bool:
+        return bool(self._deleted)
 
     def ask_for_folder(self, chat: Chat) -> None:
         dialog = QInputDialog(self._frame)

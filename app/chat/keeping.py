@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -69,7 +70,15 @@ class Keeper:
         return chat
 
     def _load(self, chat: Chat) -> None:
-        records = self.store.messages(chat.id)
+        try:
+            records = self.store.messages(chat.id)
+        except sqlite3.Error as error:
+            # What is stored stays as it is: the next start checks the database and repairs it.
+            log.error("a chat cannot be read: %s", error)
+            self.store.distrust(
+                f"“{chat.title}” cannot be read ({error}). Start Eyrie again to have it checked."
+            )
+            records = []
         messages = [message_from(record) for record in records]
         chosen = [message for record, message in zip(records, messages, strict=True) if record.chosen]
         chat.restore(messages, chosen)

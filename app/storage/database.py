@@ -98,6 +98,11 @@ def closed_properly(path: Path) -> None:
     path.with_name(MARK_NAME).unlink(missing_ok=True)
 
 
+def leave_open(path: Path) -> None:
+    """Have the whole database checked at the next start."""
+    path.with_name(MARK_NAME).touch()
+
+
 def _prepare(path: Path, check: bool) -> bool:
     """Check and migrate; ``True`` when the file is of a newer version.
 

@@ -60,13 +60,15 @@ CHAT_COLUMNS = "id, title, own_title, created, updated, pinned, folder, draft, s
 MESSAGE_COLUMNS = "id, chat_id, parent_id, role, text, created, chosen, request_id, model, state, reason, notice, facts, runs"
 
 
-def chat_of(row: tuple) -> ChatRecord:  # type: ignore[type-arg]
+def chat_of(row: Any) -> ChatRecord:
     """A row of ``CHAT_COLUMNS`` and whether there are messages."""
     return ChatRecord._make(row)
 
 
-def message_of(row: tuple) -> MessageRecord:  # type: ignore[type-arg]
-    return MessageRecord(*row[:6], bool(row[6]), *row[7:])
+def message_of(row: Any) -> MessageRecord:
+    """A row of ``MESSAGE_COLUMNS``."""
+    before, chosen, behind = row[:6], bool(row[6]), row[7:]
+    return MessageRecord(*before, chosen, *behind)
 
 
 def clean(text: str) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from app.storage import records, steps
 from app.storage.archive import put_table, read_archive, write_archive
-from app.storage.database import connect, open_database
+from app.storage.database import connect, leave_open, open_database
 from app.storage.records import CHAT_COLUMNS, MESSAGE_COLUMNS, ChatRecord, MessageRecord
 from app.storage.search import Hit, Search
 from app.storage.writer import Ticket, Writer
@@ -41,6 +41,8 @@ class ChatStore:
         self.problem = opened.problem
         """What was wrong with the database at the start, for people."""
         self.read_only = opened.read_only
+        self._distrusted = False
+        self._on_trouble: Callable[[str], None] = lambda text: None
         self._reader = connect(self.path, writing=False)
         self._writer = None if opened.read_only else Writer(self.path)
         self._search = Search(self._reader)
@@ -48,10 +50,16 @@ class ChatStore:
 
     def watch(self, on_trouble: Callable[[str], None]) -> None:
         """Have somebody told (in the writer's thread) what keeps chats from being saved."""
+        self._on_trouble = on_trouble
         if self._writer is not None:
             self._writer.on_trouble = on_trouble
             if self._writer.trouble:
                 on_trouble(self._writer.trouble)
+
+    def distrust(self, text: str) -> None:
+        """Something cannot be read: say it, and have the database checked at the next start."""
+        self._distrusted = True
+        self._on_trouble(text)
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
         """Write what is queued; takes ``seconds`` at most."""
@@ -61,6 +69,8 @@ class ChatStore:
                 log.error("the last changes of the chats may not be saved")
             self._writer = None
         self._reader.close()
+        if self._distrusted and not self.read_only:
+            leave_open(self.path)
 
     # ------------------------------------------------------------------ reading
 

@@ -115,6 +115,24 @@ def test_a_chat_is_deleted_and_comes_back(qtbot: QtBot, open_window: OpenWindow)
     assert window.chat_list.view.currentIndex() == window.chat_list.model.index_of(chat)
 
 
+def test_several_deleted_chats_come_back_one_after_the_other(qtbot: QtBot, open_window: OpenWindow) -> None:
+    window = open_window()
+    undo = window.commands.undo_delete
+    made = []
+    for name in ("one", "two"):
+        window.commands.new_chat.trigger()
+        send(qtbot, window, name)
+        finish(qtbot, window)
+        made.append(window.book.current)
+    assert not undo.isEnabled()
+    for chat in made:
+        window.delete_chat(chat)
+    undo.trigger()
+    assert window.book.current is made[1] and undo.isEnabled()
+    undo.trigger()
+    assert window.book.current is made[0] and not undo.isEnabled()
+
+
 def test_deleting_a_chat_ends_its_reply(qtbot: QtBot, open_window: OpenWindow) -> None:
     window = open_window(ENDLESS)
     reply = send(qtbot, window, "first")

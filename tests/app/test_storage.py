@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from app.chat.keeping import Keeper
 from app.rehearsal import RehearsalEngine, Script, Tally, tokenise
 from app.storage import database, schema
 from app.storage.records import ChatRecord, MessageRecord
@@ -241,6 +242,24 @@ def test_a_damaged_database_is_set_aside_and_saved_as_far_as_possible(
     fill(store, 1)
     store.close()
     assert open_store().problem == "", "it is told once"
+
+
+def test_a_chat_that_cannot_be_read_is_told_and_checked_at_the_next_start(
+    open_store: Callable[[], ChatStore], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store()
+    fill(store, 2)
+    told: list[str] = []
+    store.watch(told.append)
+
+    def fails(chat_id: str) -> list[MessageRecord]:
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr(store, "messages", fails)
+    chat = Keeper(store).chats()[0]
+    assert chat.messages == [] and "“Chat 1” cannot be read" in told[0]
+    store.close()
+    assert (folder / database.MARK_NAME).exists()
 
 
 def test_the_backup_fills_what_damage_has_taken(folder: Path, open_store: Callable[[], ChatStore]) -> None:
