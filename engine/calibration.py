@@ -31,11 +31,12 @@ from engine.target_rows import TargetRows
 from engine.timing import Sample, Timing, sample_of
 from engine.tree import DraftTree
 
-ROWS = (1, 8, 4, 16, 2, 12, 32, 64)
-"""Counts of rows in the order of their use, should the time not reach for all of them."""
+ROWS = (1, 8, 16, 4, 32, 2, 12, 64)
+"""Counts of rows in the order of their use."""
 TOO_DEAR = 2.5
 """Where a pass costs this many plain steps, larger counts are not looked at: no tree brings so much."""
 ROWS_SECONDS = 0.9
+LEAST_ROUNDS, MOST_ROUNDS = 2, 12
 DRAFT_SECONDS = 0.6
 PROMPT_TOKENS = 64
 DEPTHS = (8, 8, 3)
@@ -85,25 +86,29 @@ def _time_rows(
 ) -> tuple[tuple[int, float], ...]:
     """Least seconds of a pass over a bushy tree of so many rows, for the counts that may pay."""
     best: dict[int, float] = {}
-    counts = list(ROWS)
+    most = 32
     end = clock() + ROWS_SECONDS
-    for turn in range(12):
-        for rows in list(counts):
-            if turn and clock() > end:
+    _pass(decoder, cache, token, 1)  # warms caches
+    for turn in range(MOST_ROUNDS):
+        for rows in ROWS:
+            if rows > most:
+                continue
+            if turn >= LEAST_ROUNDS and clock() > end:
                 break
-            if not best:
-                _pass(decoder, cache, token, rows)  # the very first one warms caches
             began = clock()
             _pass(decoder, cache, token, rows)
             seconds = clock() - began
             best[rows] = min(seconds, best.get(rows, seconds))
-            if best[rows] > TOO_DEAR * best[1]:
-                counts = [count for count in counts if count <= rows]
-    # More rows never cost less: what looks so is noise.
+        if turn + 1 >= LEAST_ROUNDS:  # one round alone may have met hiccups
+            dear = (rows for rows in sorted(best) if rows > 8 and best[rows] > TOO_DEAR * best[1])
+            most = next(dear, max(ROWS))
+    # Fewer rows never cost more, and hiccups only ever add: what more rows took bounds them.
     table: list[tuple[int, float]] = []
-    for rows in sorted(best):
-        table.append((rows, max(best[rows], table[-1][1] if table else 0.0)))
-    return tuple(table)
+    least = float("inf")
+    for rows in sorted(best, reverse=True):
+        least = min(least, best[rows])
+        table.append((rows, least))
+    return tuple(table[::-1])
 
 
 def _pass(decoder: Decoder, cache: KVCache, token: int, rows: int) -> None:

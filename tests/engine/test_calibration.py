@@ -1,0 +1,121 @@
+"""What is measured at load: right in spite of hiccups, kept between starts, and short."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engine import calibration
+from engine.calibration import explain, measure, timing_for
+from engine.drafting.method import Equipment, Methods
+from engine.drafting.registry import methods_for
+from engine.generation import Session
+from engine.models.decoder import Decoder
+from engine.protocol import GenerationSettings
+from engine.timing import Timing
+from tests.engine import tiny
+
+TEXT = [2, *torch.randint(3, 90, (80,), generator=torch.Generator().manual_seed(0)).tolist()]
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
+    return tiny.float_decoder(tiny.save(tiny.reference(), tmp_path_factory.mktemp("tiny")))
+
+
+@pytest.fixture(scope="module")
+def methods(decoder: Decoder) -> Methods:
+    return methods_for(Equipment(decoder, 256, tiny.head(decoder)))
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ROWS_SECONDS", "DRAFT_SECONDS"):
+        monkeypatch.setattr(calibration, name, 0.05)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_hiccups_do_not_spoil_the_table(
+    decoder: Decoder, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """A simulated machine on which every fifth pass takes up to ten times as long."""
+    chance, now, passes = random.Random(seed), 0.0, 0
+
+    def fake_pass(_decoder: object, _cache: object, _token: int, rows: int) -> None:
+        nonlocal now, passes
+        passes += 1
+        slow = chance.uniform(1, 10) if chance.random() < 0.2 else 1 + 0.05 * chance.random()
+        now += 0.010 * (1 + 0.06 * (rows - 1)) * slow
+
+    monkeypatch.setattr(calibration, "_pass", fake_pass)
+    monkeypatch.setattr(calibration, "ROWS_SECONDS", 0.9)
+    rows = calibration._time_rows(decoder, None, 2, lambda: now)  # type: ignore[arg-type]
+    assert [count for count, _ in rows][:6] == [1, 2, 4, 8, 12, 16]
+    for count, seconds in rows:
+        assert seconds == pytest.approx(0.010 * (1 + 0.06 * (count - 1)), rel=0.08)
+    assert now < 2.5 and passes > 20
+    assert rows[-1][0] == 32  # 64 rows would cost nearly five plain steps
+
+
+def test_a_measured_machine(decoder: Decoder, methods: Methods) -> None:
+    timing = measure(decoder, methods, tiny.LIMITS, TEXT)
+    counts, seconds = zip(*timing.rows, strict=True)
+    assert counts[0] == 1 and list(counts) == sorted(counts) and list(seconds) == sorted(seconds)
+    assert seconds[0] > 0 and timing.draft["eagle3"] > (0.0, 0.0)
+    samples = timing.samples["eagle3"]
+    assert len(samples) > 3 and any(sample.guesses for sample in samples)
+    for sample in samples:
+        probabilities = [probability for probability, _, _ in sample.guesses]
+        assert probabilities == sorted(probabilities, reverse=True)
+    # Without anything to draft with, the rows alone are of interest.
+    bare = measure(decoder, methods_for(Equipment(decoder, 256)), tiny.LIMITS, TEXT)
+    assert bare.draft == {} and bare.rows[0][0] == 1
+
+
+def test_it_is_kept_and_read_again(
+    decoder: Decoder, methods: Methods, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = timing_for(decoder, methods, tiny.LIMITS, TEXT, "tiny")
+    files = list(data_dir.rglob("timings/*.json"))
+    assert len(files) == 1
+
+    def refuse(*_: Any) -> Timing:
+        raise AssertionError("measured again")
+
+    real = calibration.measure
+    monkeypatch.setattr(calibration, "measure", refuse)
+    assert timing_for(decoder, methods, tiny.LIMITS, TEXT, "tiny") == first
+    monkeypatch.setattr(calibration, "measure", real)
+    timing_for(decoder, methods, tiny.LIMITS, TEXT, "another")
+    assert len(list(data_dir.rglob("timings/*.json"))) == 2
+    for damage in ("", "{}", '{"version": 0}', "[1"):
+        files[0].write_text(damage, "utf-8")
+        assert timing_for(decoder, methods, tiny.LIMITS, TEXT, "tiny").rows[0][0] == 1
+
+
+def test_adapted_sessions_change_sizes_and_not_the_reply(decoder: Decoder, methods: Methods) -> None:
+    """Plain passes, larger trees, a pause: whatever the pilot does, the ids are those of plain decoding."""
+    timing = measure(decoder, methods, tiny.LIMITS, TEXT)
+    session = Session(decoder, methods, tiny.LIMITS, 256, timing)
+
+    def reply(how: GenerationSettings) -> tuple[list[int], list[Any]]:
+        records = list(session.generate(TEXT[:9], how, emit=lambda _: False))
+        return [token for record in records for token in record.emitted], records
+
+    truth, _ = reply(GenerationSettings(method="plain", max_new_tokens=150))
+    assert session.pilot is None
+    ours, records = reply(GenerationSettings(max_new_tokens=150))
+    assert ours == truth
+    assert session.pilot is not None and session.pilot.paused  # a random head never pays
+    notices = [record.notice for record in records if record.notice]
+    assert notices and "slower" in notices[0]
+    assert {record.drafting for record in records} == {True, False}
+    text = explain(session.timing, session.pilot, session.limits)
+    assert "pauses" in text and "eagle3" in text
+    _, records = reply(GenerationSettings(max_new_tokens=60, adapt=False))
+    assert session.pilot is None and all(record.drafting for record in records)
+    assert "Nothing is adapted" in explain(session.timing, session.pilot, session.limits)
