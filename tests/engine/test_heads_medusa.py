@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from engine.errors import HeadError
+from engine.heads.facts import HeadFacts, TargetFacts
+from engine.heads.formats import HeadFormat
+from engine.heads.loading import load_head
 from engine.heads.medusa import MedusaHeads, is_medusa, read_medusa
+from engine.heads.pairing import Fit, pair
 from engine.heads.projections import dense_linear, int8_linear
+from tests.engine import tiny
 
 HEADS, LAYERS, WIDTH, VOCABULARY = 3, 2, 12, 40
 
@@ -118,6 +124,27 @@ def test_heads_that_change_the_target_are_refused(tmp_path: Path) -> None:
     assert is_medusa(inside)
     with pytest.raises(HeadError, match="Medusa-2"):
         read_medusa(write(tmp_path / "head", inside))
+
+
+def test_they_are_judged_and_loaded_like_any_head(tmp_path: Path) -> None:
+    folder = write(tmp_path / "head", described_tensors())
+    facts = HeadFacts.from_folder(folder)
+    assert (facts.format, facts.target_name, facts.problem) == (HeadFormat.MEDUSA, "lmsys/vicuna", "")
+    target = TargetFacts("lmsys/vicuna", "llama", WIDTH, VOCABULARY, 4, 2048)
+    assert pair(target, facts).fit is Fit.FITS
+    assert "hidden states of width 12" in pair(replace(target, hidden_size=16), facts).words
+    decoder = tiny.float_decoder(tiny.save(tiny.reference(), tmp_path / "target"))
+    with pytest.raises(HeadError, match="width 12, the model's have 64"):
+        load_head(folder, decoder, dense_linear)
+    wide = {"0.0.linear.weight": torch.eye(64), "0.0.linear.bias": torch.zeros(64)}
+    fitting = wide | {"0.1.weight": torch.randn(tiny.VOCABULARY, 64)}
+    (folder / "config.json").write_text("{}", encoding="utf-8")
+    torch.save(fitting, folder / "medusa_lm_head.pt")
+    loaded = load_head(folder, decoder, dense_linear)
+    assert loaded.eagle is None and loaded.medusa is not None
+    hidden = torch.randn(64)
+    expected = fitting["0.1.weight"] @ (hidden + torch.nn.functional.silu(hidden))
+    torch.testing.assert_close(loaded.medusa.propose_logits(hidden)[0], expected, atol=1e-4, rtol=1e-4)
 
 
 class Command:
