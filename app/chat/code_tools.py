@@ -121,6 +121,8 @@ class CodeTools(QObject):
             button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
             button.clicked.connect(lambda _=False, number=number: self.copy(number))
             icons.dress(button, "copy", "muted", self._edit.palette())
+            before = [each for key, each in self._buttons.items() if key < number]
+            QTextEdit.setTabOrder(before[-1] if before else self._edit, button)
         language = self._writer.units[number].block.language[:40]
         name = f"Copy this code ({language})" if language else "Copy this code"
         button.setAccessibleName(name)

@@ -37,7 +37,11 @@ from app.markdown.writing import DocumentWriter
 from engine.protocol import Origin
 
 SLOW_READING = 0.005
-"""Seconds. A tail that takes longer to read is read less often."""
+"""Seconds. A tail that takes longer to read is read less often, but still often enough to look smooth."""
+SMOOTH = 0.03
+HEAVY_READING = 0.1
+LONG_UNREAD = 1000
+"""Characters."""
 
 
 class MessageText(QTextEdit):
@@ -161,6 +165,8 @@ class MessageText(QTextEdit):
     def take_tail(self) -> tuple[int, str] | None:
         """Give up what can still change, for the next piece to go on with it."""
         growing = self._growing
+        if len(self._unread) > LONG_UNREAD:
+            self._read()
         if growing is None or self._literal or not growing.settled or growing.tail_start <= self._start:
             return None
         self._read()
@@ -186,7 +192,8 @@ class MessageText(QTextEdit):
             settled = growing.settled
         self._code.follow(untouched, settled)
         spent = time.perf_counter() - begun
-        self._next_reading = begun + (6 * spent if spent > SLOW_READING else 0.0)
+        if spent > SLOW_READING:
+            self._next_reading = begun + spent + min(4 * spent, SMOOTH if spent < HEAVY_READING else 0.4)
         last = self.writer.units[-1].block.kind if self.writer.units else None
         if last is Kind.CODE:
             self._fit()

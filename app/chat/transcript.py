@@ -8,10 +8,11 @@ views, once per batch of events.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
-from PySide6.QtCore import QCoreApplication, QEvent, QPoint, QRect, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, QPoint, QRect, Qt, QTimer, Signal
 from PySide6.QtGui import QHelpEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -25,10 +26,12 @@ from PySide6.QtWidgets import (
 )
 
 from app import icons
+from app.chat.column import MessageColumn
 from app.chat.conversation import Chat, ChatMessage
 from app.chat.link_dialog import LinkDialog
 from app.chat.message_text import MessageText
 from app.chat.message_view import MessageView
+from app.markdown import colouring
 
 FIRST = 8
 """Messages made at once when a chat is opened."""
@@ -42,22 +45,6 @@ MARGIN = 0.6
 """Texts are built that are this many heights of the window from being seen."""
 LINE_CHARACTERS = 92
 """Widest line of text, in average characters: longer ones are hard to read."""
-
-
-class _Column(QWidget):
-    """Its height follows from its width: a layout's minimum would count labels at their narrowest."""
-
-    def minimumSizeHint(self) -> QSize:
-        hint = super().minimumSizeHint()
-        return QSize(hint.width(), 0) if self.hasHeightForWidth() else hint
-
-    def hasHeightForWidth(self) -> bool:
-        layout = self.layout()
-        return layout is not None and layout.hasHeightForWidth()
-
-    def heightForWidth(self, width: int) -> int:
-        layout = self.layout()
-        return layout.heightForWidth(width) if layout is not None else -1
 
 
 class Transcript(QScrollArea):
@@ -93,7 +80,7 @@ class Transcript(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Conversation")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self._column = _Column()
+        self._column = MessageColumn()
         self._layout = QVBoxLayout(self._column)
         self._layout.setSpacing(22)
         self._earlier = QPushButton()
@@ -104,6 +91,8 @@ class Transcript(QScrollArea):
         self._builder = QTimer(self)
         self._builder.setInterval(0)
         self._builder.timeout.connect(self._build_more)
+        # Loading what colours code takes a moment that the first code would have to wait for.
+        threading.Thread(target=colouring.warm_up, name="code-colours", daemon=True).start()
         self._realiser = QTimer(self)
         self._realiser.setSingleShot(True)
         self._realiser.setInterval(0)
@@ -168,13 +157,16 @@ class Transcript(QScrollArea):
         for view in dirty.values():
             view.refresh()
         if dirty:
-            self.realise()
+            self._build_seen()
 
     def realise(self) -> None:
         """Build the texts that are seen, or nearly."""
         if not self.isVisible():
             return
         QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
+        self._build_seen()
+
+    def _build_seen(self) -> None:
         bar, height = self.verticalScrollBar(), self.viewport().height()
         margin = round(height * MARGIN)
         top, bottom = bar.value() - margin, bar.value() + height + margin

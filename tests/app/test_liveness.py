@@ -24,6 +24,7 @@ from engine.protocol import GenerationSettings, Origin
 from tests.app.busy_machine import starved
 from tests.app.conftest import OpenWindow
 from tests.app.fake_engine import SENTENCE, Script, say
+from tests.app.markdown_samples import mixed_text
 
 RATE = 300.0
 SECONDS = 3.0
@@ -93,7 +94,7 @@ def gaps(times: list[float]) -> list[float]:
 
 
 def stream(qtbot: QtBot, window: MainWindow) -> Streamed:
-    """Stream for a while and watch."""
+    """Stream Markdown with code, tables and formulas for a while and watch."""
     window.send_prompt("Go on.")
     reply = window.replies.running
     assert reply is not None
@@ -114,7 +115,7 @@ def stream(qtbot: QtBot, window: MainWindow) -> Streamed:
 
 
 def test_no_stutter_at_300_tokens_a_second(qtbot: QtBot, open_window: OpenWindow) -> None:
-    script = Script(say((SENTENCE * 4 + "\n\n") * 200), tokens_per_second=RATE, chunk_seconds=0.0)
+    script = Script(say(mixed_text(9000)), tokens_per_second=RATE, chunk_seconds=0.0)
     window = open_window(script)
     window.store.update(max_new_tokens=30000)
     assert window.panel.isVisible(), "the draft tree is drawn at the same time"
