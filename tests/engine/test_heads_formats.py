@@ -12,10 +12,13 @@ from torch import Tensor
 
 from engine.drafting.drafter import TreeLimits
 from engine.drafting.eagle import EagleDrafter
+from engine.heads.checkpoint import Eagle1Checkpoint, Eagle3Checkpoint, read_head
+from engine.heads.eagle1_inference import Eagle1Inference, TargetParts
+from engine.heads.eagle3_inference import Eagle3Inference
 from engine.heads.formats import HeadFormat
 from engine.heads.inference import EagleInference
 from engine.heads.loading import load_head
-from engine.heads.projections import dense_linear, int8_linear
+from engine.heads.projections import dense_linear, int8_linear, placed_linear
 from engine.models.decoder import Decoder
 from engine.tree import DraftTree
 from engine.verification import verify
@@ -177,3 +180,28 @@ def test_the_format_is_recognised(name: str, tmp_path: Path) -> None:
     assert sum(size for _, size in facts.bytes_by_part) == sum(
         tensor.numel() * tensor.element_size() for tensor in described.tensors.values()
     )
+
+
+@pytest.mark.parametrize("name", ALL)
+@torch.inference_mode()
+def test_its_numbers_stay_on_the_targets_device(name: str, decoder: Decoder, tmp_path: Path) -> None:
+    """On a device without memory any operation that mixes devices fails; the embedding may stay on the CPU."""
+    checkpoint = read_head(ALL[name]().write(tmp_path / "head"))
+    device = torch.device("meta")
+    make = placed_linear(device, torch.bfloat16)
+    head: EagleInference
+    if isinstance(checkpoint, Eagle3Checkpoint):
+        table = checkpoint.tensors.get("embed_tokens.weight", decoder.weights.embedding)
+        head, width = Eagle3Inference(checkpoint, table, make, device), 3 * HIDDEN
+    else:
+        assert isinstance(checkpoint, Eagle1Checkpoint)
+        parts = TargetParts(decoder.weights.embedding, lambda hidden: hidden, lambda state: state)
+        head, width = Eagle1Inference(checkpoint, parts, make, device), HIDDEN
+    cache = head.new_cache(64)
+    states = head.fuse(torch.empty(5, width, device=device))
+    states = head.forward(states, [1, 2, 3, 4, 5], range(5), cache)
+    cache.keep(5)
+    seen = torch.eye(2, dtype=torch.bool)
+    states = head.forward(states[-2:], [6, 7], [5, 5], cache, 0, seen)
+    assert states.device == device
+    assert states.dtype == torch.float32 and states.shape[0] == 2
