@@ -28,6 +28,8 @@ PLAIN_FIRST, PLAIN_EVERY = 4, 64
 """After so many steps a plain one, so that its cost is known: soon at first, then ever more seldom."""
 BALANCE, CAP, RETRY = 3.0, 6.0, 1.5
 """Plain steps that may be lost: at first, ever, and after a pause."""
+LUCK = 1.15
+"""Gain from which a run of losses is taken for bad luck, once."""
 PAUSE, LONGEST_PAUSE = 48, 768
 """Tokens of plain decoding before the first new try, and at most."""
 _NODES = (2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -64,6 +66,8 @@ class Pilot:
         self._asked = False
         self._balance = BALANCE
         self._pause = PAUSE
+        self._lucky = True
+        """Whether a bad run may still be taken for bad luck."""
         self._left = 0
         """Tokens until the end of the pause; 0 while drafting."""
         self.outlook: Outlook | None = None
@@ -116,7 +120,7 @@ class Pilot:
         rest = min(rest, 1.5 * self.clock.passing(rows))
         self._balance = min(CAP, self._balance + emitted - (draft + rest) / self.clock.passing(1))
         if self._balance >= BALANCE:
-            self._pause = PAUSE
+            self._pause, self._lucky = PAUSE, True
         if self._balance < 0:
             return self._stop()
         if self._real % EVERY == 0:
@@ -128,10 +132,14 @@ class Pilot:
         self._real += 1
 
     def _stop(self) -> str:
+        """Pause, or go on once more where all that is remembered says that this was bad luck."""
+        self._choose()
+        if self._lucky and self.outlook is not None and self.outlook.gain > LUCK:
+            self._lucky, self._balance = False, RETRY
+            return ""
         self._left = self._pause
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
         self._balance = RETRY
-        self._choose()  # the next try starts with what was learnt
         return (
             f"Drafting pauses: it makes the reply slower here. It is tried again after {self._left} tokens."
         )
