@@ -32,6 +32,8 @@ from engine.protocol import (
 from tests.app.busy_machine import allowed
 from tests.app.fake_engine import FakeEngine, Script, say
 
+pytestmark = pytest.mark.alone
+
 ASK = (Message(Role.USER, "Hello?"),)
 
 

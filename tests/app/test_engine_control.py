@@ -23,6 +23,8 @@ from tests.app.busy_machine import allowed
 from tests.app.conftest import OpenWindow
 from tests.app.fake_engine import SENTENCE, Script, say
 
+pytestmark = pytest.mark.alone
+
 ENDLESS = Script(say(SENTENCE * 2000), tokens_per_second=200, chunk_seconds=0.0)
 FREEZE = 0.1
 """Seconds for which the window may not answer."""

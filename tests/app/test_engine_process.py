@@ -19,6 +19,8 @@ from app.transport import ProcessTransport
 from engine.protocol import FinishReason, Generate, Load, Message, Role
 from tests.app.busy_machine import allowed
 
+pytestmark = pytest.mark.alone
+
 COMMAND = [sys.executable, "-m", "tests.app.fake_engine", "--load-seconds", "0.05"]
 
 

@@ -31,7 +31,10 @@ KILLS = int(os.environ.get("EYRIE_KILLS", "10"))
 LOSS = 0.25
 """Seconds of text that may be lost."""
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="SIGKILL is asked for")
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(os.name == "nt", reason="SIGKILL is asked for"),
+]
 
 
 def kill_after_a_while(folder: Path, shown: Path, seconds: float) -> float:

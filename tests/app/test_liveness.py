@@ -26,6 +26,8 @@ from tests.app.conftest import OpenWindow
 from tests.app.fake_engine import SENTENCE, Script, say
 from tests.app.markdown_samples import mixed_text
 
+pytestmark = pytest.mark.alone
+
 RATE = 300.0
 SECONDS = 3.0
 TRIES = 3

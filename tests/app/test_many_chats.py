@@ -21,6 +21,8 @@ from app.storage.records import ChatRecord, MessageRecord
 from app.storage.store import ChatStore
 from tests.app.busy_machine import allowed
 
+pytestmark = pytest.mark.alone
+
 CHATS = 10_000
 LIMIT = 0.1
 """Seconds, held loosely: see :func:`took`."""
