@@ -15,7 +15,7 @@ from tokenizers import AddedToken
 from engine.errors import ModelError
 from engine.generation import StepRecord, Switches
 from engine.prompting import ChatFormat
-from engine.protocol import Finished, FinishReason, Generate, Message, Role, Step, StepTimes
+from engine.protocol import Finished, FinishReason, Generate, Message, Origin, Piece, Role, Step, StepTimes
 from engine.reply import run_reply
 from engine.thinking import ThinkingMarker, open_in, recognise, without_thoughts
 from engine.tokenizing import StreamDecoder, Tokenizer
@@ -277,3 +277,15 @@ def test_a_reply_marks_its_thoughts_and_says_where_they_end(tmp_path: Path) -> N
     done = Message(Role.ASSISTANT, "hm</think>Because")
     finished, thought = run([user("Why?"), done], " of <think> that.")
     assert thought == "" and finished.thinking == 0
+
+
+def test_a_terminal_shows_thoughts_dim_and_obeys_no_model() -> None:
+    from engine.commands.chat import _shown
+
+    pieces = (
+        Piece(1, "hm\x1b]0;title\x07", Origin.TARGET, True),
+        Piece(2, "", Origin.TARGET, True),
+        Piece(3, "Four\n\x1b[2J🙂\u202e", Origin.TARGET),
+    )
+    step = Step("r", 0, pieces, StepTimes(0.0, 0.0, 0.0, 0.0))
+    assert _shown(step) == "\x1b[2mhm]0;title\x1b[22mFour\n[2J🙂"
