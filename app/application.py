@@ -38,6 +38,7 @@ from app.client import EngineClient
 from app.crash_log import CrashLog
 from app.diagnostics import version
 from app.folders import data_folder
+from app.garbage import CalmGarbage
 from app.main_window import MainWindow
 from app.settings.store import SettingsStore
 from app.single_instance import SingleInstance
@@ -146,6 +147,8 @@ def run(app: QApplication, folder: Path, crash_log: CrashLog, options: argparse.
     client = EngineClient(lambda: ProcessTransport(log_path=crash_log.engine_log))
     window = MainWindow(client, store, folder, load_command(options))
     instance.asked_to_show.connect(window.come_forward)
+
+    CalmGarbage(app, lambda: window.replies.running is not None)
 
     def report(message: str, detail: str) -> None:
         window.notices.show_failure(Failed(message, "You can go on; the log has the details.", detail=detail))

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QApplication
 from app import style
 from app.client import EngineClient
 from app.main_window import MainWindow
+from app.markdown import formulas, sample
 from app.rehearsal import RehearsalEngine, Script
 from app.settings.dialog import SettingsDialog
 from app.settings.store import SettingsStore
@@ -55,7 +56,7 @@ LIST = (
     "Name the planets of the solar system in order.",
     "1. Mercury\n2. Venus\n3. Earth\n4. Mars\n5. Jupiter\n6. Saturn\n7. Uranus\n8. Neptune",
 )
-REPLIES = dict([SHORT, CODE, STORY, LIST])
+REPLIES = dict([SHORT, CODE, STORY, LIST, (sample.PROMPT, sample.REPLY)])
 
 
 def _reply(request: Generate) -> str:
@@ -159,6 +160,7 @@ def play(studio: Studio) -> None:
     window.chat_list.run_search()
     studio.picture("8-search")
     window.chat_list.search.clear()
+    picture_markdown(studio)
     window.dialogs.open_palette()
     if window.dialogs.palette is not None:
         studio.settle()
@@ -169,6 +171,21 @@ def play(studio: Studio) -> None:
     studio.settle()
     dialog.grab().save(str(studio._folder / f"7-settings-{studio._label}.png"))
     dialog.close()
+
+
+def picture_markdown(studio: Studio) -> None:
+    """A reply with everything, from its top and from its end, its thoughts unfolded."""
+    window = studio.window
+    window.book.new()
+    studio.say(sample.PROMPT)
+    studio.settle()
+    studio.wait(lambda: not formulas.setter().is_busy)
+    studio.picture("10-markdown-end")
+    view = window.transcript.view_of(window.book.current.messages[-1])
+    if view is not None and view.body.thoughts is not None:
+        view.body.thoughts.open()
+    window.transcript.verticalScrollBar().setValue(0)
+    studio.picture("11-markdown-top")
 
 
 def main(folder: str, percent: str) -> int:

@@ -36,6 +36,8 @@ def title_from(prompt: str) -> str:
     """A title from the first prompt: its first line, cut at a word."""
     line = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
     line = " ".join(line.split())
+    # A prompt of nothing but an attached file is called by the file's name.
+    line = line.lstrip("`").removeprefix("file ") if line.startswith("```file ") else line
     if len(line) <= TITLE_LENGTH:
         return line or UNTITLED
     cut = line[: TITLE_LENGTH - 1]

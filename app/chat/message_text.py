@@ -366,9 +366,11 @@ class MessageText(QTextEdit):
             self.recolour()
         elif event.type() == QEvent.Type.FontChange:
             if self._growing is not None:
+                # What is out of sight is written again when it comes into sight.
                 self.hold(self._text, self._start)
-                self.build()
-                self.settle()
+                if not self.visibleRegion().isEmpty():
+                    self.build()
+                    self.settle()
             self._fit()
 
     def code_blocks(self) -> Iterator[str]:

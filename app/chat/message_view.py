@@ -17,6 +17,8 @@ from engine.protocol import Role
 
 FOLD_LINES = 30
 """A prompt with more lines than this is folded."""
+UNFOLD_LINES = 1500
+"""Lines shown with every click after that: an attached file may have many."""
 BUBBLE_MARGIN = 16
 
 
@@ -139,14 +141,14 @@ class MessageView(QWidget):
             self._last_state = message.state
             self._show_state()
 
-    def _show_prompt(self) -> None:
+    def _show_prompt(self, most: int = FOLD_LINES) -> None:
         lines = self.message.text.split("\n")
-        if len(lines) > FOLD_LINES + 5:
-            self.body.show_text("\n".join(lines[:FOLD_LINES]))
-            self._more.setText(f"Show all {len(lines):,} lines")
-            self._more.setVisible(True)
-        else:
-            self.body.show_text(self.message.text)
+        folded = len(lines) > most + 5
+        self.body.show_text("\n".join(lines[:most]) if folded else self.message.text)
+        self._lines = most
+        whole = len(lines) <= self._lines + UNFOLD_LINES
+        self._more.setText(f"Show all {len(lines):,} lines" if whole else f"Show {UNFOLD_LINES:,} of {len(lines):,} lines more")
+        self._more.setVisible(folded)
         self._narrow()
 
     def _narrow(self) -> None:
@@ -162,9 +164,8 @@ class MessageView(QWidget):
             self._narrow()
 
     def _unfold(self) -> None:
-        self._more.setVisible(False)
-        self.body.show_text(self.message.text)
-        self.body.setFocus()
+        self._show_prompt(self._lines + UNFOLD_LINES)
+        self.body.pieces()[0].setFocus()
 
     def _show_state(self) -> None:
         message = self.message

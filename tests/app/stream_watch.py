@@ -168,6 +168,7 @@ def main() -> None:
     from app import style
     from app.application import make_application
     from app.client import EngineClient
+    from app.garbage import CalmGarbage
     from app.settings.store import SettingsStore
     from app.theme import ThemeChoice
 
@@ -178,6 +179,7 @@ def main() -> None:
         store.update(licences_seen=("Gemma Terms of Use",), max_new_tokens=30000, tour_seen=True)
         client = EngineClient()
         window = MainWindow(client, store, Path(folder))
+        CalmGarbage(app, lambda: window.replies.running is not None)
         window.resize(1320, 860)
         window.show()
         window.start()

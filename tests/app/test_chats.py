@@ -204,7 +204,7 @@ def test_a_long_prompt_is_folded(qtbot: QtBot, open_window: OpenWindow) -> None:
     assert view is not None and view.body.plain_text().count("\n") < 40
     folded = view.height()
     qtbot.mouseClick(view._more, Qt.MouseButton.LeftButton)
-    assert view.body.plain_text() == text
+    assert view.body.plain_text() == text and not view._more.isVisible()
     qtbot.waitUntil(lambda: view.height() > 5 * folded, timeout=20000)
     assert window.engine_.commands[-1].messages[0].content == text  # type: ignore[attr-defined]
 

@@ -46,6 +46,7 @@ def reply() -> ChatMessage:
     ("prompt", "title"),
     [
         ("What is the capital of Peru?", "What is the capital of Peru?"),
+        ("```file notes.txt\nx\n```", "notes.txt"),
         ("\n\n  Second   line \nthird", "Second line"),
         ("   \n ", UNTITLED),
         ("a" * 100, "a" * (TITLE_LENGTH - 1) + "…"),
