@@ -10,24 +10,23 @@ import pytest
 import torch
 
 from engine.drafting.lookahead import Lookahead, Pool
-from engine.drafting.method import Equipment, options_of, parse_value
+from engine.drafting.method import Equipment
 from engine.drafting.prompt_lookup import Occurrences
-from engine.drafting.registry import METHODS, methods_for
+from engine.drafting.registry import methods_for
 from engine.drafting.tree_shapes import (
     EAGLE_MC_SIM_7B_63,
-    MEDUSA_MC_SIM_7B_63,
-    RankTree,
-    likely_tree,
-    parse_tree,
 )
 from engine.drafting.trie import tree_of
 from engine.errors import PromptError
 from engine.generation import Session, StepRecord
+from engine.heads.checkpoint import Eagle1Checkpoint
+from engine.heads.config import Eagle1Config
+from engine.heads.eagle1_inference import Eagle1Inference, TargetParts
 from engine.heads.medusa import MedusaCheckpoint, MedusaConfig, MedusaHeads, medusa_shapes
 from engine.heads.projections import dense_linear
+from engine.heads.shapes import eagle1_shapes
 from engine.models.decoder import Decoder
-from engine.protocol import GenerationSettings, SettingKind, Shape
-from engine.sampling import Sampler
+from engine.protocol import GenerationSettings, Shape
 from engine.tree import DraftTree
 from tests.engine import tiny
 
@@ -57,6 +56,25 @@ def equipment(decoder: Decoder, tmp_path_factory: pytest.TempPathFactory) -> Equ
     # The float weights of the same model: nearly always right, and wrong often enough.
     draft = tiny.float_decoder(tiny.save(tiny.reference(), tmp_path_factory.mktemp("draft")))
     return Equipment(decoder, 256, tiny.head(decoder), medusa, draft)
+
+
+@pytest.fixture(scope="module")
+def older(decoder: Decoder) -> Equipment:
+    """The same target with a random EAGLE-1 head, which borrows the target's output."""
+    config = Eagle1Config(
+        hidden_size=64,
+        target_hidden_size=64,
+        intermediate_size=80,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        vocab_size=tiny.VOCABULARY,
+    )
+    torch.manual_seed(4)
+    tensors = {name: torch.randn(shape) * 0.15 for name, shape in eagle1_shapes(config).items()}
+    checkpoint = Eagle1Checkpoint(config, tensors)
+    head = Eagle1Inference(checkpoint, TargetParts.of(decoder), dense_linear)
+    return Equipment(decoder, 256, head)
 
 
 def session_of(equipment: Equipment) -> Session:
@@ -116,6 +134,37 @@ def test_drawn_guesses_change_nothing_at_temperature_zero(equipment: Equipment, 
     session = session_of(equipment)
     truth = ids_of(run(session, GenerationSettings(method="plain", max_new_tokens=40)))
     assert ids_of(run(session, GenerationSettings(method=method, max_new_tokens=40))) == truth
+
+
+@pytest.mark.parametrize("how", [{}, {"temperature": 2.5, "seed": 7}], ids=["greedy", "sampled"])
+def test_an_older_head_drafts_under_both_trees(older: Equipment, how: dict[str, Any]) -> None:
+    session = session_of(older)
+    truth = ids_of(run(session, GenerationSettings(method="plain", max_new_tokens=40, **how)))
+    for method, options in (
+        ("eagle1", (("draw", False), ("nodes", 26), ("depth", 5))),
+        ("eagle2", (("nodes", 40), ("depth", 3), ("top_k", 30))),
+    ):
+        records = run(session, GenerationSettings(method=method, options=options, max_new_tokens=40, **how))
+        assert ids_of(records) == truth, method
+    assert methods_for(older).default == "eagle2"
+
+
+def test_a_guess_below_the_threshold_gets_no_guesses(equipment: Equipment) -> None:
+    def trees(threshold: float) -> list[DraftTree]:
+        options = (("nodes", 40), ("depth", 4), ("top_k", 6), ("threshold", threshold))
+        records = run(session_of(equipment), GenerationSettings(options=options, max_new_tokens=12))
+        return [record.tree for record in records if record.tree is not None]
+
+    parents = [
+        (tree.probabilities[parent], threshold)
+        for threshold in (0.0, 0.05, 0.3)
+        for tree in trees(threshold)
+        for parent in set(tree.parents[1:])
+        if parent > 0
+    ]
+    assert any(probability < 0.05 for probability, threshold in parents if threshold == 0)
+    assert all(probability >= threshold for probability, threshold in parents)
+    assert any(threshold == 0.05 for _, threshold in parents)
 
 
 def test_a_head_can_draw_its_guesses(equipment: Equipment) -> None:
@@ -244,85 +293,6 @@ def test_the_pool_keeps_the_newest() -> None:
     assert pool.after(1) == [(6, 7), (2, 3)] and pool.after(2) == []
 
 
-def test_the_published_trees_and_their_parts() -> None:
-    assert len(EAGLE_MC_SIM_7B_63) == 26 and max(map(len, EAGLE_MC_SIM_7B_63.paths)) == 5
-    assert len(MEDUSA_MC_SIM_7B_63) == 64 and max(map(len, MEDUSA_MC_SIM_7B_63.paths)) == 4
-    assert EAGLE_MC_SIM_7B_63.counts[()] == 4 and EAGLE_MC_SIM_7B_63.counts[(0, 0)] == 3
-    assert EAGLE_MC_SIM_7B_63.cut(26, 5) is EAGLE_MC_SIM_7B_63
-    for nodes, depth in ((2, 1), (8, 3), (20, 2)):
-        part = MEDUSA_MC_SIM_7B_63.cut(nodes, depth)
-        assert len(part) == min(nodes, len(part)) and set(part.paths) <= set(MEDUSA_MC_SIM_7B_63.paths)
-        assert max(map(len, part.paths)) <= depth
-    assert likely_tree(5, 9, 1).paths == ((0,), (0, 0), (0, 0, 0), (0, 0, 0, 0))
-    assert len(likely_tree(30, 3, 3)) == 30
-    custom = parse_tree("[[0, 0], [0], [1]]", {})
-    assert custom.paths == ((0,), (1,), (0, 0)) and custom.counts == {(): 2, (0,): 1}
-
-
-@pytest.mark.parametrize("text", ["", "[]", "[[1]]", "[[0],[0]]", "[[0,0]]", "[[-1]]", "[0]", '{"a":1}', "[[true]]"])
-def test_trees_that_make_no_sense_are_refused(text: str) -> None:
-    with pytest.raises(PromptError):
-        parse_tree(text, {"known": EAGLE_MC_SIM_7B_63})
-    with pytest.raises(PromptError):
-        run_options("eagle1", ("tree", text))
-
-
-# --------------------------------------------------------------------------- descriptions and settings
-
-
-def run_options(method: str, *options: tuple[str, Any]) -> dict[str, Any]:
-    found = next(each for each in METHODS if each.info.id == method)
-    return dict(options_of(found, GenerationSettings(options=options)))
-
-
-def test_every_method_describes_itself_whole() -> None:
-    assert len({method.info.id for method in METHODS}) == len(METHODS)
-    for method in METHODS:
-        info = method.info
-        assert info.name and info.about.endswith(".") and info.drafts == (method.make is not None)
-        assert len({setting.name for setting in info.settings}) == len(info.settings)
-        for setting in info.settings:
-            assert setting.title and setting.meaning.endswith(".")
-            if setting.kind in (SettingKind.INTEGER, SettingKind.NUMBER):
-                assert setting.low is not None and setting.high is not None
-            if setting.kind is SettingKind.CHOICE:
-                assert setting.default in setting.choices
-            assert set(setting.lossy) <= set(setting.choices) and setting.default not in setting.lossy
-        assert set(run_options(info.id)) == {setting.name for setting in info.settings}
-
-
-@pytest.mark.parametrize(
-    ("method", "option"),
-    [
-        ("eagle3", ("nodes", 1)),
-        ("eagle3", ("nodes", 257)),
-        ("eagle3", ("nodes", 8.5)),
-        ("eagle3", ("nodes", True)),
-        ("eagle3", ("threshold", 1.5)),
-        ("eagle3", ("threshold", "high")),
-        ("eagle3", ("colour", "red")),
-        ("plain", ("nodes", 8)),
-        ("eagle1", ("draw", 1)),
-        ("eagle1", ("tree", 5)),
-        ("medusa", ("acceptance", "loose")),
-    ],
-)
-def test_settings_out_of_range_are_refused(method: str, option: tuple[str, Any]) -> None:
-    with pytest.raises(PromptError):
-        run_options(method, option)
-
-
-def test_settings_are_read_from_the_command_line() -> None:
-    settings = {s.name: s for method in METHODS for s in method.info.settings}
-    assert parse_value(settings["nodes"], "12") == 12
-    assert parse_value(settings["threshold"], "0.3") == 0.3
-    assert parse_value(settings["draw"], "off") is False
-    assert parse_value(settings["acceptance"], "typical") == "typical"
-    for name, text in (("nodes", "many"), ("threshold", "x"), ("draw", "maybe")):
-        with pytest.raises(PromptError):
-            parse_value(settings[name], text)
-
-
 def test_what_cannot_be_used_says_why(decoder: Decoder, equipment: Equipment) -> None:
     bare = methods_for(Equipment(decoder, 256))
     problems = {info.id: info.problem for info in bare.infos}
@@ -336,17 +306,3 @@ def test_what_cannot_be_used_says_why(decoder: Decoder, equipment: Equipment) ->
         whole.choose(GenerationSettings(method="eagle2"))
     with pytest.raises(PromptError, match="telepathy"):
         whole.choose(GenerationSettings(method="telepathy"))
-
-
-def test_a_rank_tree_must_hang_together() -> None:
-    with pytest.raises(ValueError, match="sibling"):
-        RankTree(((0,), (2,)))
-
-
-def test_noise_depends_on_its_address_alone() -> None:
-    ours, again = (Sampler(GenerationSettings(temperature=1.0, seed=8)).noise for _ in range(2))
-    numbers = [ours.uniform(position) for position in range(2000)]
-    assert numbers[::-1] == [again.uniform(position) for position in range(1999, -1, -1)]
-    assert abs(sum(numbers) / 2000 - 0.5) < 0.03 and len(set(numbers)) == 2000
-    other = Sampler(GenerationSettings(temperature=1.0, seed=9)).noise
-    assert other.uniform(0) != numbers[0]

@@ -32,6 +32,7 @@ from engine.protocol import (
     Ready,
     Role,
     SetEagle,
+    Shape,
     Shutdown,
     Started,
     Step,
@@ -164,6 +165,32 @@ def test_eagle_on_and_off_agree_and_off_draws_no_tree(engine: Engine, folder: Pa
     assert on.token_ids == off.token_ids
     assert off.stats.mode is Mode.PLAIN and off.stats.reused_tokens > 0
     assert all(not event.nodes for event in events if isinstance(event, Step))
+
+
+def test_a_method_is_named_and_its_window_is_told_apart(engine: Engine, folder: Path) -> None:
+    info = engine.load(folder, "").model
+    assert info.method == "plain"
+    usable = [method.id for method in info.methods if not method.problem]
+    assert usable == ["plain", "lookahead", "prompt-lookup"]
+    engine.send(ask("plain"))
+    truth = finished(engine.until(is_end))
+    assert truth.stats.method == "plain" and truth.stats.mode is Mode.PLAIN
+    engine.send(ask("window", method="lookahead", options=(("window", 3), ("ngram", 3), ("guesses", 4))))
+    events = engine.until(is_end)
+    assert finished(events).token_ids == truth.token_ids and finished(events).stats.method == "lookahead"
+    steps = [event for event in events if isinstance(event, Step) and event.window]
+    assert len(steps) > 3
+    for step in steps:
+        assert step.method == "lookahead" and step.shape is Shape.WINDOW and step.mode is Mode.EAGLE
+        assert {node.verdict for node in step.window} == {Verdict.WINDOW}
+        assert Verdict.WINDOW not in {node.verdict for node in step.nodes}
+        rows = (*step.nodes, *step.window)
+        assert all(rows[node.parent].depth == node.depth - 1 for node in rows[1:])
+    drafted = sum(len(event.nodes) - 1 for event in events if isinstance(event, Step) and event.nodes)
+    assert finished(events).stats.drafted_tokens == drafted  # guesses only
+    engine.send(ask("none", method="medusa"))
+    failed = engine.until(is_end)[-1]
+    assert isinstance(failed, Failed) and "Medusa" in failed.message and failed.next_step
 
 
 def test_stop_ends_the_running_reply_and_a_waiting_one(engine: Engine, folder: Path, head: Path) -> None:
