@@ -199,10 +199,9 @@ def message_from(record: MessageRecord) -> ChatMessage:
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         log.warning("facts of a message are not understood: %s", error)
         live = None
-    length = len(message.text)
-    runs = [Run(*run) for run in unpack_runs(record.runs) if run[1] <= length]
-    if runs or live is not None:
-        message.take_back(runs, live)
+    length, blob = len(message.text), record.runs
+    if blob is not None or live is not None:
+        message.take_back(lambda: list(map(Run._make, unpack_runs(blob, length))), live)
     return message
 
 

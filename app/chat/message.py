@@ -10,8 +10,10 @@ from __future__ import annotations
 import time
 import uuid
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from app.chat.notifier import Notifier
 from engine.protocol import (
@@ -42,9 +44,11 @@ class MessageState(StrEnum):
     DONE = "done"
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A stretch of text from one step and one origin: ``text[start:end]``."""
+class Run(NamedTuple):
+    """A stretch of text from one step and one origin: ``text[start:end]``.
+
+    A tuple, because a long reply has ten thousand of them.
+    """
 
     start: int
     end: int
@@ -78,14 +82,16 @@ class ChatMessage:
         self.settings: GenerationSettings | None = None
         """What a reply was asked for with."""
         self.state = MessageState.WAITING if request_id else MessageState.DONE
-        self.runs: list[Run] = []
+        self._runs: list[Run] = []
+        self._runs_later: Callable[[], list[Run]] | None = None
         self.progress: PromptProgress | None = None
         self.stats: ReplyStats | None = None
         self.reason: FinishReason | None = None
         self.notice = ""
         self.problem: Failed | None = None
         self.changed: Notifier[ChatMessage] = Notifier()
-        self._ranges: dict[int, tuple[int, int]] = {}
+        self._ranges_known: dict[int, tuple[int, int]] = {}
+        self._ranges_later = False
         self._recent: deque[tuple[int, float]] = deque(maxlen=LIVE_STEPS)
         self._tokens = 0
         self._steps = 0
@@ -113,6 +119,26 @@ class ChatMessage:
         )
 
     @property
+    def runs(self) -> list[Run]:
+        """Where the text came from, in order. A stored reply unpacks it when it is first asked."""
+        if self._runs_later is not None:
+            later, self._runs_later = self._runs_later, None
+            self._runs = later()
+            self._ranges_later = True
+        return self._runs
+
+    @property
+    def _ranges(self) -> dict[int, tuple[int, int]]:
+        """Where the text of each step lies."""
+        if self._runs_later is not None or self._ranges_later:
+            runs, known = self.runs, self._ranges_known
+            self._ranges_later = False
+            for start, end, _, step in runs:
+                pair = known.get(step)
+                known[step] = (pair[0], end) if pair is not None else (start, end)
+        return self._ranges_known
+
+    @property
     def first_step(self) -> int:
         """Number that the engine's step 0 gets: above 0 in a reply that is continued."""
         return self._first_step
@@ -128,13 +154,10 @@ class ChatMessage:
                 return run.step
         return None
 
-    def take_back(self, runs: list[Run], live: Live | None) -> None:
-        """What a stored reply had found out about itself."""
-        self.runs = runs
+    def take_back(self, runs: Callable[[], list[Run]] | None, live: Live | None) -> None:
+        """What a stored reply had found out about itself; ``runs`` is called when they are wanted."""
+        self._runs_later = runs
         self._kept_live = live
-        for run in runs:
-            begin, end = self._ranges.get(run.step, (run.start, run.end))
-            self._ranges[run.step] = (min(begin, run.start), max(end, run.end))
 
     # ------------------------------------------------------------------ the engine's events
 
@@ -161,13 +184,14 @@ class ChatMessage:
         self.state = MessageState.WRITING
         begin = len(self.text)
         position = begin
+        runs = self.runs
         for piece in step.pieces:
             end = position + len(piece.text)
-            last = self.runs[-1] if self.runs else None
+            last = runs[-1] if runs else None
             if last is not None and last.step == step.index and last.origin is piece.origin:
-                self.runs[-1] = Run(last.start, end, piece.origin, step.index)
+                runs[-1] = Run(last.start, end, piece.origin, step.index)
             elif end > position:
-                self.runs.append(Run(position, end, piece.origin, step.index))
+                runs.append(Run(position, end, piece.origin, step.index))
             position = end
         self.text += step.text
         self._ranges[step.index] = (begin, position)
@@ -183,8 +207,8 @@ class ChatMessage:
         if text != self.text:
             # The engine's word counts; the runs that no longer fit are dropped.
             same = _common_prefix(text, self.text)
-            self.runs = [run for run in self.runs if run.end <= same]
-            self._ranges = {step: pair for step, pair in self._ranges.items() if pair[1] <= same}
+            self._runs = [run for run in self.runs if run.end <= same]
+            self._ranges_known = {step: pair for step, pair in self._ranges.items() if pair[1] <= same}
             self.text = text
         self.state = MessageState.DONE
         self.stats = sum_of(self._cost_before, event.stats) if self._cost_before else event.stats

@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.protocol import Bonus, Mode, Origin, Piece, Step, StepTimes, TreeNode, Verdict
 
-STEPS_A_BLOCK = 128
+STEPS_A_BLOCK = 64
 """Steps joined into one block when a reply has ended."""
 _VERDICTS = tuple(Verdict)
 _ORIGINS = tuple(Origin)
@@ -53,17 +53,16 @@ def pack_runs(runs: Iterable[tuple[int, int, Origin, int]]) -> bytes:
     return zlib.compress(json.dumps(numbers.tolist(), separators=(",", ":")).encode(), 6)
 
 
-def unpack_runs(blob: bytes | None) -> list[tuple[int, int, Origin, int]]:
-    """What :func:`pack_runs` was given; nothing when the blob is damaged: only colours are lost."""
+def unpack_runs(blob: bytes | None, length: int) -> list[tuple[int, int, Origin, int]]:
+    """What :func:`pack_runs` was given; nothing when it is damaged or goes beyond ``length``: only colours are lost."""
     if not blob:
         return []
     try:
         numbers = json.loads(zlib.decompress(blob))
-        places = iter(numbers)
-        return [
-            (start, end, _ORIGINS[origin], step)
-            for start, end, origin, step in zip(places, places, places, places, strict=True)
-        ]
+        starts, ends, origins, steps = (numbers[part::4] for part in range(4))
+        if ends and ends[-1] > length:
+            return []
+        return list(zip(starts, ends, map(_ORIGINS.__getitem__, origins), steps, strict=True))
     except (zlib.error, ValueError, LookupError, TypeError):
         return []
 

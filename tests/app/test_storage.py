@@ -83,9 +83,9 @@ def test_many_steps_make_several_blocks() -> None:
 def test_a_damaged_block_is_told() -> None:
     with pytest.raises(ValueError, match="cannot be read"):
         unpack(pack(steps())[:-7], "r")
-    assert unpack_runs(b"nonsense") == []
+    assert unpack_runs(b"nonsense", 9) == []
     runs = [(0, 4, Origin.TARGET, 0), (4, 9, Origin.DRAFT, 1)]
-    assert unpack_runs(pack_runs(runs)) == runs
+    assert unpack_runs(pack_runs(runs), 9) == runs and unpack_runs(pack_runs(runs), 8) == []
 
 
 # --------------------------------------------------------------------------- reading and writing
