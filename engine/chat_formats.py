@@ -36,26 +36,27 @@ def load_demo() -> ChatFormat:
     )
 
 
-def load_folder(folder: Path) -> ChatFormat:
+def load_folder(folder: Path, name: str = "") -> ChatFormat:
+    name = name or folder.name
     settings = _read_json(folder / "tokenizer_config.json")
     template = _template_of(folder, settings)
     notice = ""
     own = template is not None
     substitute: tuple[str, ...] = ()
     if template is None:
-        template, substitute, notice = _substitute(folder.name)
+        template, substitute, notice = _substitute(name)
     generation = _read_json(folder / "generation_config.json", optional=True)
     config = _read_json(folder / "config.json", optional=True)
     tokens = {
-        name: text
-        for name, value in settings.items()
-        if name.endswith("_token") and (text := _token_text(value)) is not None
+        key: text
+        for key, value in settings.items()
+        if key.endswith("_token") and (text := _token_text(value)) is not None
     }
     ours = _read_json(folder / STOPS_FILE, optional=True)
     stops = ours.get("stop_strings") or generation.get("stop_strings") or substitute
     thinking = recognise(template)
     return ChatFormat(
-        name=folder.name,
+        name=name,
         template=template,
         stop_strings=(stops,) if isinstance(stops, str) else tuple(stops),
         eos_token_ids=_eos_ids(generation, config, settings, tokens.get("eos_token")),

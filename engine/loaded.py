@@ -114,7 +114,7 @@ def load_model(
     placement = choose(replace(command, device="cpu", weight_format="float32") if exact_float else command)
     report("Reading the tokenizer")
     tokenizer = Tokenizer.load(files.folder)
-    chat = ChatFormat.load(DEMO if is_demo else files.folder)
+    chat = ChatFormat.load(DEMO if is_demo else files.folder, files.name)
     limit = command.context or CONTEXT
     text = CALIBRATION.read_bytes()
     target = load_target(

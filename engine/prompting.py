@@ -63,8 +63,10 @@ class ChatFormat:
     """Whether the template can switch that off."""
 
     @classmethod
-    def load(cls, model: str | Path) -> ChatFormat:
+    def load(cls, model: str | Path, name: str = "") -> ChatFormat:
         """The format of the model in folder ``model``, or of the demo model for ``"demo"``.
+
+        ``name`` is the model's for people, where the folder has another.
 
         A model without a template gets a plain one, which ``notice`` says.
 
@@ -73,7 +75,7 @@ class ChatFormat:
         """
         from engine.chat_formats import load_demo, load_folder
 
-        loaded = load_demo() if model == DEMO else load_folder(Path(model))
+        loaded = load_demo() if model == DEMO else load_folder(Path(model), name)
         loaded._compiled()
         return loaded
 
