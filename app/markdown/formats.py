@@ -110,14 +110,15 @@ class BlockFormats:
         made.setLineHeight(height, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
         return made
 
-    def table(self, block: Block, first: bool) -> QTextTableFormat:
+    def table(self, block: Block, before: Block | None) -> QTextTableFormat:
         made = QTextTableFormat()
         made.setCellPadding(self.em * 0.3)
         made.setCellSpacing(0)
         made.setBorderCollapse(True)
         made.setBorder(1)
         made.setBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
-        made.setTopMargin(0 if first else self.em * 0.6)
+        gap = 0.0 if before is None else self.em * 0.6
+        made.setTopMargin(gap + (self.padding if before is not None and before.kind is Kind.CODE else 0))
         made.setBottomMargin(self.em * 0.7)
         made.setLeftMargin(self.steps(block.containers) * self.step)
         made.setHeaderRowCount(1)

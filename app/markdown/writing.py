@@ -175,7 +175,7 @@ class DocumentWriter:
         before = self.units[-1].block if self.units else None
         unit = Unit(block, len(self.rows))
         if block.kind is Kind.TABLE:
-            self._write_table(cursor, unit, before is None)
+            self._write_table(cursor, unit, before)
         else:
             self._begin(cursor, self.formats.block(block, before))
             self.rows.append(self._spans(cursor, block.lines[0] if block.lines else (), block))
@@ -284,13 +284,13 @@ class DocumentWriter:
 
     # ------------------------------------------------------------------ tables
 
-    def _write_table(self, cursor: QTextCursor, unit: Unit, first: bool) -> None:
+    def _write_table(self, cursor: QTextCursor, unit: Unit, before: Block | None) -> None:
         """A table stands between two text blocks: an empty one, and one that what follows begins in."""
         block = unit.block
         self._begin(cursor, QTextBlockFormat())
         self.rows.append(Row())
         height = max(1, len(block.lines) // block.level)
-        made = self.formats.table(block, first)
+        made = self.formats.table(block, before)
         made.setBorderBrush(self.line)
         unit.table = cursor.insertTable(height, block.level, made)
         self._fill(cursor, unit, block, 0)
