@@ -21,8 +21,8 @@ from app.settings.per_model import of_model, resolve
 from app.shortcut_list import ShortcutList
 from app.tour import Tour
 from app.window_frame import WindowFrame
-from engine.hub_messages import Browse
 from engine.protocol import Loaded, Message, Role
+from engine.protocol.hub_messages import Browse
 
 RESUME_MS = 4000
 """After the start, so that the engine's process has the machine first."""

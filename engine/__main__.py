@@ -1,6 +1,7 @@
-"""The engine's command line: ``python -m engine chat | bench | train | inspect``.
+"""The engine's command line: ``python -m engine chat | bench | train | inspect | download``.
 
-Commands import what they need when they run, so that ``--help`` answers at once.
+Commands import what they need when they run, so that ``--help`` answers at once; only that of
+``chat`` waits for torch, since the methods it lists describe themselves.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_FILE = 400
-PROTOCOLS = ("engine.protocol", "engine.hub_protocol", "engine.hub_messages")
+PROTOCOLS = ("engine.protocol",)
 """Plain data that crosses the process boundary: all that ``app`` may see of ``engine``."""
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "manager", "misc", "common"}
 QT = ("PySide6", "shiboken6", "qasync", "pytestqt")
@@ -192,8 +192,8 @@ def test_a_guarded_import_is_found() -> None:
         ("from engine.protocol import Step", []),
         ("from engine import protocol", []),
         ("import engine.protocol as p", []),
-        ("from engine.hub_messages import Fetch", []),
-        ("from engine.hub_protocols import Fetch", ["engine.hub_protocols", "engine.hub_protocols.Fetch"]),
+        ("from engine.protocol.hub_messages import Fetch", []),
+        ("from engine.protocols import Fetch", ["engine.protocols", "engine.protocols.Fetch"]),
         ("import engine", ["engine"]),
         ("from engine.worker import Worker", ["engine.worker", "engine.worker.Worker"]),
         ("from engine import protocol, tree", ["engine.tree"]),

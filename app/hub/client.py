@@ -17,7 +17,9 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance, Slot
 
 from app.transport import Ended, Link, ProcessTransport, Transport
-from engine.hub_messages import (
+from engine.protocol import Ready
+from engine.protocol.hub import Problem
+from engine.protocol.hub_messages import (
     Account,
     Catalogue,
     Details,
@@ -29,8 +31,6 @@ from engine.hub_messages import (
     Local,
     Queue,
 )
-from engine.hub_protocol import Problem
-from engine.protocol import Ready
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from app.hub import words
 from app.hub.card_view import CardView
 from app.hub.memory_bar import MemoryBar
 from app.hub.row_list import Row, RowList, Tone
-from engine.hub_protocol import Fit, HeadChoice, PairVerdict, Problem
+from engine.protocol.hub import Fit, HeadChoice, PairVerdict, Problem
 
 NO_HEAD = "no head"
 TONES = {

@@ -26,7 +26,9 @@ from app.hub.pairs_page import PairsPage
 from app.hub.queue_panel import QueuePanel
 from app.hub.search_page import SearchPage
 from app.hub.token_dialog import TokenDialog, account_words
-from engine.hub_messages import (
+from engine.protocol import Load
+from engine.protocol.hub import HubModel, LocalEntry, PairOffer, PairVerdict, Phase
+from engine.protocol.hub_messages import (
     Account,
     Browse,
     Details,
@@ -38,8 +40,6 @@ from engine.hub_messages import (
     Local,
     LookAt,
 )
-from engine.hub_protocol import HubModel, LocalEntry, PairOffer, PairVerdict, Phase
-from engine.protocol import Load
 
 TOKENS_PAGE = "https://huggingface.co/settings/tokens"
 

@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMessageBox, QPu
 from app.hub import words
 from app.hub.client import HubClient
 from app.hub.row_list import Row, RowList, Tone
-from engine.hub_messages import Delete, HubFailed, Import, Imported, Local
-from engine.hub_protocol import LocalEntry
+from engine.protocol.hub import LocalEntry
+from engine.protocol.hub_messages import Delete, HubFailed, Import, Imported, Local
 
 
 class LocalPage(QWidget):

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app import theme
 from app.hub import words
 from app.hub.row_list import Tone, ink
-from engine.hub_protocol import Fit, Verdict
+from engine.protocol.hub import Fit, Verdict
 
 TONES = {Verdict.FITS: Tone.GOOD, Verdict.TIGHT: Tone.WARN, Verdict.NO: Tone.BAD, Verdict.UNKNOWN: Tone.PLAIN}
 

@@ -9,8 +9,8 @@ from app.hub import words
 from app.hub.client import HubClient
 from app.hub.memory_bar import TONES
 from app.hub.row_list import Row, RowList
-from engine.hub_messages import Catalogue
-from engine.hub_protocol import Machine, PairOffer, Verdict
+from engine.protocol.hub import Machine, PairOffer, Verdict
+from engine.protocol.hub_messages import Catalogue
 
 
 class PairsPage(QWidget):

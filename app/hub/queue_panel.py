@@ -22,8 +22,8 @@ from PySide6.QtWidgets import (
 from app.hub import words
 from app.hub.client import HubClient
 from app.hub.details_pane import ACCOUNT_KINDS, label
-from engine.hub_messages import Cancel, HubCommand, Pause, Queue, Resume
-from engine.hub_protocol import DownloadState, Phase
+from engine.protocol.hub import DownloadState, Phase
+from engine.protocol.hub_messages import Cancel, HubCommand, Pause, Queue, Resume
 
 STEPS = 1000
 SHARE = 0.34

@@ -11,8 +11,8 @@ from app.hub import words
 from app.hub.client import HubClient
 from app.hub.memory_bar import TONES
 from app.hub.row_list import Row, RowList, Tone
-from engine.hub_messages import Found, HubFailed, Search
-from engine.hub_protocol import HubModel, Sort
+from engine.protocol.hub import HubModel, Sort
+from engine.protocol.hub_messages import Found, HubFailed, Search
 
 DEBOUNCE_MS = 350
 FAMILIES = ("Llama", "Qwen2", "Qwen3", "Gemma", "Mistral", "Mixtral", "Phi")

@@ -6,8 +6,8 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.hub.details_pane import label
-from engine.hub_messages import Account
-from engine.hub_protocol import TokenSource
+from engine.protocol.hub import TokenSource
+from engine.protocol.hub_messages import Account
 
 SOURCES = {
     TokenSource.NONE: "No token is set. Free models need none; gated ones need the token of an account that may read them.",

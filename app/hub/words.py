@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.hub_protocol import (
+from engine.protocol.hub import (
     CataloguePair,
     DownloadState,
     Fit,

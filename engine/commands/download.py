@@ -14,7 +14,7 @@ from engine.hub.place import HubPlace
 from engine.hub.problems import HubError
 from engine.hub.tokens import Tokens
 from engine.hub.transfer import Retry
-from engine.hub_protocol import DownloadState, Phase
+from engine.protocol.hub import DownloadState, Phase
 
 INTERVAL = 0.2
 LINE_SECONDS = 5.0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import EngineError
-from engine.hub_protocol import CataloguePair
+from engine.protocol.hub import CataloguePair
 
 FILE_NAME = "catalog.toml"
 FORMAT_VERSION = 1

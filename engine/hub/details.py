@@ -20,7 +20,7 @@ from engine.hub.headers import Header, RemoteHeaders, of_files
 from engine.hub.judging import NOT_ASKED, Judge
 from engine.hub.manifest import Manifest, make_manifest
 from engine.hub.problems import HubError
-from engine.hub_protocol import (
+from engine.protocol.hub import (
     CataloguePair,
     Fit,
     HeadChoice,

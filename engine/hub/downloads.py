@@ -28,7 +28,7 @@ from engine.hub.manifest import Manifest, make_manifest
 from engine.hub.part import disk_errors, replace_text
 from engine.hub.problems import DiskFull, HubError, UnreachableError
 from engine.hub.transfer import Retry, Stopped, Transfer
-from engine.hub_protocol import DownloadState, Phase
+from engine.protocol.hub import DownloadState, Phase
 
 RETRY_SECONDS = 300.0
 """A download that failed for want of a connection is tried again after this."""

@@ -10,7 +10,7 @@ from engine.errors import EngineError
 from engine.hub.manifest import Manifest
 from engine.hub.problems import HubError
 from engine.hub.transfer import Transfer
-from engine.hub_protocol import DownloadState, FileProgress, Phase, Problem
+from engine.protocol.hub import DownloadState, FileProgress, Phase, Problem
 
 SPEED_SECONDS = 3.0
 """The speed shown is the mean over so long."""

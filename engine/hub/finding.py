@@ -12,8 +12,8 @@ from engine.hub.api import HubApi
 from engine.hub.fit import from_parameters
 from engine.hub.local import is_head
 from engine.hub.problems import MissingError
-from engine.hub_messages import Search
-from engine.hub_protocol import CataloguePair, HubModel, Machine, Sort, Verdict
+from engine.protocol.hub import CataloguePair, HubModel, Machine, Sort, Verdict
+from engine.protocol.hub_messages import Search
 
 LIMIT = 60
 _SORTS = {Sort.DOWNLOADS: "downloads", Sort.LIKES: "likes", Sort.UPDATED: "last_modified"}

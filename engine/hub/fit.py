@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.hub.headers import Entry, Header
-from engine.hub_protocol import Fit, Machine, Verdict
+from engine.protocol.hub import Fit, Machine, Verdict
 
 CONTEXT = 4096
 GPU_WORKSPACE = 700 << 20

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.hub.headers import Header
-from engine.hub_protocol import PairReport, PairVerdict
+from engine.protocol.hub import PairReport, PairVerdict
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 IDLE_SECONDS = 90.0

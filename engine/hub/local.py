@@ -11,7 +11,7 @@ from typing import Any
 from engine.errors import EngineError, ModelError
 from engine.hub import cache
 from engine.hub.part import replace_text
-from engine.hub_protocol import LocalEntry
+from engine.protocol.hub import LocalEntry
 
 _HEAD_KEYS = (
     "draft_vocab_size",

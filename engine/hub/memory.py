@@ -12,7 +12,7 @@ import sys
 
 import psutil  # type: ignore[import-untyped]
 
-from engine.hub_protocol import Machine
+from engine.protocol.hub import Machine
 
 MIB = 1 << 20
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.hub.details import Looker
 from engine.hub.fit import from_parameters
 from engine.hub.problems import HubError
-from engine.hub_protocol import CataloguePair, LocalEntry, Machine, PairOffer, Verdict
+from engine.protocol.hub import CataloguePair, LocalEntry, Machine, PairOffer, Verdict
 
 _ORDER = {Verdict.FITS: 0, Verdict.TIGHT: 1, Verdict.UNKNOWN: 2, Verdict.NO: 3}
 CPU_PARAMETERS = 4.5

@@ -15,7 +15,7 @@ import re
 import threading
 from typing import Any
 
-from engine.hub_protocol import TokenSource
+from engine.protocol.hub import TokenSource
 
 SERVICE = "eyrie"
 USER = "hub-token"

@@ -33,7 +33,10 @@ from engine.hub.place import HubPlace
 from engine.hub.problems import HubError, MissingError, OfflineError, UnreachableError
 from engine.hub.tokens import Tokens
 from engine.hub.transfer import Retry
-from engine.hub_messages import (
+from engine.paths import cache_folder, data_folder
+from engine.protocol import Ready, Shutdown
+from engine.protocol.hub import DownloadState, LocalEntry, Phase, Problem
+from engine.protocol.hub_messages import (
     Account,
     Browse,
     Cancel,
@@ -56,9 +59,6 @@ from engine.hub_messages import (
     Resume,
     Search,
 )
-from engine.hub_protocol import DownloadState, LocalEntry, Phase, Problem
-from engine.paths import cache_folder, data_folder
-from engine.protocol import Ready, Shutdown
 
 TICK = 0.25
 """Seconds between two looks at the queue."""

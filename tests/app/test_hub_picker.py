@@ -15,8 +15,8 @@ from pytestqt.qtbot import QtBot
 from app.hub.card_view import CardView, plain_markdown
 from app.hub.dialog import HubDialog
 from app.hub.row_list import ROW
-from engine.hub_protocol import Phase
 from engine.protocol import Load
+from engine.protocol.hub import Phase
 from tests.app.hub_in_thread import hub_client
 from tests.hub.tiny_repositories import CARD, HEAD, OTHER_HEAD, TARGET, repositories
 from tests.hub_server import Account, Fault, Faults, HubServer, Kind, Repository

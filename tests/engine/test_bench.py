@@ -13,6 +13,7 @@ from engine.bench.measure import BenchPrompt, Pair, Run, is_looping, read_prompt
 from engine.bench.peers import LlamaCppPeer
 from engine.bench.report import plot, table
 from engine.bench.summary import acceptance_by_depth, summarise
+from engine.drafting.registry import METHODS
 from engine.errors import EngineError, PromptError
 from engine.protocol import Mode, ReplyStats, StepTimes
 
@@ -109,7 +110,14 @@ def test_a_missing_llama_cpp_is_explained(tmp_path: Path) -> None:
             LlamaCppPeer(tmp_path / "model.gguf", 1)
 
 
-@pytest.mark.parametrize("command", [[], ["chat"], ["bench"], ["train"], ["inspect"]])
+def test_the_help_of_chat_lists_the_methods_in_their_own_words() -> None:
+    done = subprocess.run([sys.executable, "-m", "engine", "chat", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for method in METHODS:
+        assert method.info.id in done.stdout
+
+
+@pytest.mark.parametrize("command", [[], ["bench"], ["train"], ["inspect"], ["download"]])
 def test_every_command_has_help_without_loading_torch(command: list[str]) -> None:
     code = (
         "import sys, runpy; sys.argv = ['engine', *sys.argv[1:]]\n"

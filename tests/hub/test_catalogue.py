@@ -10,7 +10,7 @@ from engine.errors import EngineError
 from engine.heads.formats import HeadFormat
 from engine.hub.catalogue import FORMATS, catalogue, parse, shipped
 from engine.hub.fit import from_parameters
-from engine.hub_protocol import Machine, Verdict
+from engine.protocol.hub import Machine, Verdict
 
 PAIR = """
 format_version = 1

@@ -14,7 +14,7 @@ from engine.hub import cache
 from engine.hub.intervals import Intervals
 from engine.hub.manifest import needed
 from engine.hub.part import Part
-from engine.hub_protocol import DownloadState, Phase
+from engine.protocol.hub import DownloadState, Phase
 from tests.hub.hub_setting import setting, small_segments
 from tests.hub_server import Account, Fault, Faults, HubServer, Kind, Repository
 

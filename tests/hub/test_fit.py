@@ -13,9 +13,9 @@ from engine.hub.details import Looker
 from engine.hub.fit import Shape, estimate, head_bytes, target_bytes, verdict
 from engine.hub.headers import Entry, parse, read
 from engine.hub.memory import parse_tool
-from engine.hub_protocol import Machine, Verdict
 from engine.loaded import load_model
 from engine.protocol import Load
+from engine.protocol.hub import Machine, Verdict
 from tests.engine import tiny
 
 GPU = Machine("RTX 4070", True, 12 * 10**9, 11 * 10**9)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.hub_protocol import Phase
+from engine.protocol.hub import Phase
 from tests.hub.fuzzing import fuzz
 from tests.hub.hub_setting import setting, small_segments
 from tests.hub.test_downloads import model, only

@@ -14,7 +14,9 @@ from huggingface_hub import constants
 from engine.hub.place import HubPlace
 from engine.hub.tokens import Tokens
 from engine.hub.worker import HubWorker
-from engine.hub_messages import (
+from engine.protocol import Shutdown
+from engine.protocol.hub import PairVerdict, Phase, Sort, TokenSource, Verdict
+from engine.protocol.hub_messages import (
     Account,
     Browse,
     Catalogue,
@@ -33,8 +35,6 @@ from engine.hub_messages import (
     Queue,
     Search,
 )
-from engine.hub_protocol import PairVerdict, Phase, Sort, TokenSource, Verdict
-from engine.protocol import Shutdown
 from tests.hub.hub_setting import PATIENCE
 from tests.hub.tiny_repositories import HEAD, OTHER_HEAD, TARGET, repositories
 from tests.hub_server import Account as HubAccount

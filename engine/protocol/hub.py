@@ -1,7 +1,7 @@
 """What is known of models, heads, downloads and memory, as plain data.
 
 The messages that carry it between the application and the hub's process are in
-:mod:`engine.hub_messages`. Every text that comes from the hub (names, licences,
+:mod:`engine.protocol.hub_messages`. Every text that comes from the hub (names, licences,
 cards) is untrusted: shown as plain text or as Markdown without HTML, pictures and
 loads.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from engine.hub_protocol import (
+from engine.protocol.hub import (
     DownloadState,
     HeadChoice,
     HubModel,
