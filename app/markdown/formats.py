@@ -101,7 +101,7 @@ class BlockFormats:
             height = 100
             made.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         if block.kind is Kind.CODE:
-            gap += self.head
+            gap += self.head if after is not None else 0  # the first one's room is the document's
             height = CODE_LINE
             made.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
             made.setLeftMargin(self.padding)

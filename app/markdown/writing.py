@@ -110,8 +110,18 @@ class DocumentWriter:
         for block in blocks[place:]:
             self._write(cursor, block)
         self._trim(cursor)
+        self._lower(blocks)
         cursor.endEditBlock()
         return untouched
+
+    def _lower(self, blocks: Sequence[Block]) -> None:
+        """Leave room above a document that begins with code: Qt leaves out its first block's own margin."""
+        margin = self.formats.head if blocks and blocks[0].kind is Kind.CODE else 0
+        frame = self.document.rootFrame()
+        made = frame.frameFormat()
+        if made.topMargin() != margin:
+            made.setTopMargin(margin)
+            frame.setFrameFormat(made)
 
     def set_line(self, colour: QColor) -> None:
         self.line = colour

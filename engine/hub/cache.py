@@ -56,6 +56,7 @@ def place(cache: Path, manifest: Manifest) -> Path:
             pointer = folder / spec.path
             blob = top / "blobs" / spec.etag
             pointer.parent.mkdir(parents=True, exist_ok=True)
+            remove_journal(blob)  # a kill between a file's last two steps leaves its journal
             if not blob.exists() and _size(pointer) == spec.size:
                 continue  # moved here before, where links cannot be made
             pointer.unlink(missing_ok=True)

@@ -168,7 +168,7 @@ def test_a_gated_model_leads_through_account_and_licence(qtbot: QtBot, picker: H
         qtbot.waitUntil(then, timeout=WAIT)
 
     enter("hf_new12345", lambda: "has not been let in" in strip.text.text())
-    assert strip.offered() == ["Open the page", "Try again"]
+    qtbot.waitUntil(lambda: strip.offered() == ["Open the page", "Try again"], timeout=WAIT)
     qtbot.waitUntil(lambda: picker.account_button.text() == "bob", timeout=WAIT)
     picker.pane.link_chosen.emit(f"{picker.client.endpoint}/tests/gated")
     assert opened == [f"{picker.client.endpoint}/tests/gated"]

@@ -68,7 +68,13 @@ def test_the_table_is_copied_as_text(panel, qtbot) -> None:
     panel.copy_button.click()
     lines = QGuiApplication.clipboard().text().split("\n")
     assert lines[0].split("\t") == list(COLUMNS) and len(lines) == 1 + 7
-    panel.table.selectRow(2)
+
+    def selected() -> bool:
+        panel.table.selectRow(2)  # again if the table, which is drawn a few times a second, has come anew
+        return len(panel.table.selectionModel().selectedRows()) == 1
+
+    qtbot.wait(400)
+    qtbot.waitUntil(selected)
     qtbot.keyClick(panel.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     assert QGuiApplication.clipboard().text().split("\n")[1:] == [lines[3]]
 

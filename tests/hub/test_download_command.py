@@ -31,7 +31,7 @@ def command(endpoint: str, folder: Path, *arguments: str, **more: str) -> subpro
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl+C cannot be sent to one process there")
 def test_interrupted_and_taken_up_again(tmp_path: Path) -> None:
-    slow = Faults({"model.safetensors": [Fault(Kind.SLOW, seconds=0.05)] * 20})
+    slow = Faults({"model.safetensors": [Fault(Kind.SLOW, seconds=0.4)] * 20})
     with HubServer([model(size=SIZE), model("org/head", size=1000)], faults=slow) as hub:
         first = command(hub.endpoint, tmp_path, "org/tiny", "--head", "org/head")
         deadline = time.monotonic() + 60
