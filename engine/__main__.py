@@ -62,7 +62,9 @@ def _worker(arguments: argparse.Namespace) -> int:
     from engine.worker import connect
 
     connect(arguments.connect)
-    return 0
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # the interpreter takes a second to let go of a model, the system none
 
 
 def parser() -> argparse.ArgumentParser:

@@ -112,6 +112,8 @@ class DepthChart(Chart):
             painter.setBrush(colours.accepted)
             painter.drawRoundedRect(bar, min(3.0, bar.height() / 2), min(3.0, bar.height() / 2))
             words = f"{level.rate * 100:.0f} %" if roomy else f"{level.rate * 100:.0f}"
+            if self.fontMetrics().horizontalAdvance(words) > column.width() + 4:
+                words = ""  # it would run into its neighbour; the tooltip and the description say it
             inside = bar.height() >= line + 4
             painter.setPen(self.palette().base().color() if inside else self.palette().windowText().color())
             where = QRectF(column.left() - 4, bar.top() + 1 if inside else bar.top() - line - 1, column.width() + 8, line)
