@@ -20,6 +20,7 @@ from tests.hub_server import HubServer
 WAIT = 90_000
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_search_choose_download_load_and_chat(
     qtbot: QtBot,
@@ -74,8 +75,8 @@ def test_search_choose_download_load_and_chat(
         finished = ended.args[0]
         # A random head helps nobody, so drafting may pause; but it was on.
         assert finished.stats.mode in (Mode.EAGLE, Mode.MIXED)
-        assert finished.stats.drafted_tokens > 0
-        assert any(len(step.nodes) > 1 for step in steps)
+        assert finished.stats.drafted_tokens > 0 or "pauses" in finished.notice
+        assert any(len(step.nodes) > 1 for step in steps) == (finished.stats.drafted_tokens > 0)
         assert "".join(step.text for step in steps) == finished.text
         window.dialogs.hub_client.close()
         # Nothing but the loopback hub was asked, and the records of the queue are gone.

@@ -272,11 +272,11 @@ def _shards(names: Any) -> dict[str, list[str]]:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_loading_nf4_needs_little_more_than_the_result(tmp_path: Path) -> None:
-    """At most 1.3 times the final size and one tensor."""
+    """At most 1.3 times the final size and one tensor, and what the allocator keeps back."""
     size, largest = constant_model(tmp_path / "model", hidden=1024, inner=2048, layers=8, vocabulary=16_000)
     told = load_peak(tmp_path / "model")
     assert told["final"] < size  # of 2 bytes a weight in the files
-    assert told["peak"] < 1.3 * told["final"] + largest, told
+    assert told["peak"] < 1.3 * told["final"] + largest + 16_000_000, told
 
 
 def test_a_bitsandbytes_that_does_not_load_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,16 @@ def command(endpoint: str, folder: Path, *arguments: str, **more: str) -> subpro
     )
 
 
+@pytest.fixture
+def heeds_interrupts() -> Iterator[None]:
+    """A shell starts what runs in its background deaf to Ctrl+C, and children inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl+C cannot be sent to one process there")
-def test_interrupted_and_taken_up_again(tmp_path: Path) -> None:
+def test_interrupted_and_taken_up_again(tmp_path: Path, heeds_interrupts: None) -> None:
     slow = Faults({"model.safetensors": [Fault(Kind.SLOW, seconds=0.4)] * 20})
     with HubServer([model(size=SIZE), model("org/head", size=1000)], faults=slow) as hub:
         first = command(hub.endpoint, tmp_path, "org/tiny", "--head", "org/head")
