@@ -9,6 +9,7 @@ were drafted before it.
 
 from __future__ import annotations
 
+import math
 import secrets
 import struct
 from collections.abc import Sequence
@@ -145,12 +146,12 @@ def check(settings: GenerationSettings) -> None:
     """:class:`PromptError` for a setting out of range."""
     must = "It must be"
     for wrong, message, rule in (
-        (settings.temperature < 0, f"The temperature is {settings.temperature}.", "0 or more"),
+        (not 0 <= settings.temperature < math.inf, f"The temperature is {settings.temperature}.", "0 or more"),
         (not 0 < settings.top_p <= 1, f"Top-p is {settings.top_p}.", "above 0 and at most 1"),
         (settings.top_k < 0, f"Top-k is {settings.top_k}.", "0 (off) or more"),
         (not 0 <= settings.min_p <= 1, f"Min-p is {settings.min_p}.", "0 (off) to 1"),
         (
-            not settings.repetition_penalty > 0,
+            not 0 < settings.repetition_penalty < math.inf,
             f"The repetition penalty is {settings.repetition_penalty}.",
             "above 0; 1 switches it off",
         ),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from engine.calibration import explain
 from engine.commands.method_options import generation_fields
+from engine.errors import PromptError
 from engine.generation import Session, Switches
 from engine.loaded import LoadedModel, load_model
 from engine.protocol import (
@@ -25,21 +26,13 @@ from engine.protocol import (
     TreeSettings,
 )
 from engine.reply import run_reply
+from engine.sampling import check
 
 
 def run(arguments: argparse.Namespace) -> int:
     quiet = arguments.quiet
-    model = load_model(load_command(arguments), _progress(quiet))
-    if not quiet:
-        _clear_line()
-        info = model.info
-        print(f"{info.name} · {info.weight_format} · {info.device}", file=sys.stderr)
-        if info.head_problem and not arguments.no_eagle:
-            print(f"EAGLE is off: {info.head_problem}", file=sys.stderr)
-        if info.notice:
-            print(info.notice, file=sys.stderr)
-        if arguments.thinking is not None and not info.thinking_optional:
-            print("This model's template has no switch for thoughts.", file=sys.stderr)
+    if arguments.message is not None and not arguments.message.strip():
+        raise PromptError("The message is empty.", "Write one, or leave it out to hold a conversation.")
     settings = GenerationSettings(
         temperature=arguments.temperature,
         top_p=arguments.top_p,
@@ -51,6 +44,18 @@ def run(arguments: argparse.Namespace) -> int:
         thinking=arguments.thinking,
         **generation_fields(arguments),
     )
+    check(settings)  # a slip of the keyboard should not wait for the model
+    model = load_model(load_command(arguments), _progress(quiet))
+    if not quiet:
+        _clear_line()
+        info = model.info
+        print(f"{info.name} · {info.weight_format} · {info.device}", file=sys.stderr)
+        if info.head_problem and not arguments.no_eagle:
+            print(f"EAGLE is off: {info.head_problem}", file=sys.stderr)
+        if info.notice:
+            print(info.notice, file=sys.stderr)
+        if arguments.thinking is not None and not info.thinking_optional:
+            print("This model's template has no switch for thoughts.", file=sys.stderr)
     if settings.adapt:
         model = model.calibrated()
     history = [Message(Role.SYSTEM, arguments.system)] if arguments.system else []
@@ -131,9 +136,12 @@ def _answer(
 ) -> Finished:
     prompt = model.prompt(history, settings.thinking)
     switches = Switches(settings.eagle)
+    begun = False
 
     def send(event: Event) -> None:
+        nonlocal begun
         if isinstance(event, Step):
+            begun = True
             sys.stdout.write(_shown(event) if sys.stdout.isatty() else event.text)
             sys.stdout.flush()
 
@@ -151,8 +159,9 @@ def _answer(
             thinking_tags=model.chat.thinking_tags,
         )
     finally:
-        sys.stdout.write("\n")
-        sys.stdout.flush()
+        if begun:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
     if not quiet:
         print(figures(finished), file=sys.stderr)
         if finished.notice:
@@ -190,8 +199,16 @@ def figures(finished: Finished) -> str:
 
 
 def _progress(quiet: bool) -> Callable[[str, float | None], None]:
+    told: set[str] = set()
+
     def show(message: str, fraction: float | None) -> None:
-        if not quiet and sys.stderr.isatty():
+        if quiet:
+            return
+        if not sys.stderr.isatty():
+            if fraction is not None and message not in told:  # the long ones, a line each
+                told.add(message)
+                print(f"{message} …", file=sys.stderr)
+        else:
             share = "" if fraction is None else f" {fraction:4.0%}"
             sys.stderr.write(f"\r\x1b[K{message}{share} …")
             sys.stderr.flush()

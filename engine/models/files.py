@@ -66,14 +66,19 @@ def open_model(path: Path, progress: Progress, cancelled: Cancelled) -> ModelFil
         folder = prepared_folder(path, progress, cancelled)
         return ModelFiles(path.stem, path, folder, read_config(folder), (path,))
     if not path.is_dir():
-        raise ModelError(f"There is no model folder {path}.", "Choose a folder that holds a model.")
+        what = "is neither a folder nor a .gguf file" if path.exists() else "does not exist"
+        raise ModelError(
+            f"There is no model folder {path}: it {what}.",
+            "Choose a folder that holds a model, or a .gguf file.",
+        )
     if not (path / "config.json").is_file():
         inside = sorted(path.glob("*.gguf"))
         if len(inside) == 1:
             return open_model(inside[0], progress, cancelled)
         if inside:
             raise ModelError(
-                f"{path} holds {len(inside)} GGUF files.", f"Choose one of them, for example {inside[0].name}."
+                f"{path} holds {len(inside)} GGUF files.",
+                f"Choose one of them, for example {inside[0].name}.",
             )
     weights = sorted(path.glob("*.safetensors")) or sorted(path.glob("*.bin"))
     return ModelFiles(path.name, path, path, read_config(path), tuple(weights))
