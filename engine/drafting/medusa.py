@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from engine.drafting.drafter import Drafter, Options, TreeLimits
-from engine.drafting.method import DEPTH, NODES, Equipment, Method
+from engine.drafting.method import DEPTH, NODES, PUBLISHED_TREE, TREE, Equipment, Method
 from engine.drafting.nodes import Nodes
 from engine.drafting.tree_shapes import MEDUSA_MC_SIM_7B_63, Path, parse_tree
 from engine.heads.medusa import MedusaHeads
@@ -24,8 +24,7 @@ from engine.settings import MethodInfo, MethodSetting, Needs, SettingKind, Shape
 from engine.tree import DraftTree
 from engine.verification import Target, Verified, verify, verify_typical
 
-PUBLISHED = "mc_sim_7b_63"
-NAMED = {PUBLISHED: MEDUSA_MC_SIM_7B_63}
+NAMED = {PUBLISHED_TREE: MEDUSA_MC_SIM_7B_63}
 
 
 class Medusa(Drafter):
@@ -93,15 +92,7 @@ METHOD = Method(
         needs=Needs.MEDUSA_HEADS,
         shape=Shape.TREE,
         settings=(
-            MethodSetting(
-                "tree",
-                "Tree",
-                "The published tree, or paths of ranks such as [[0], [1], [0, 0]]; its likeliest part is used "
-                "where nodes or depth allow no more.",
-                SettingKind.TEXT,
-                PUBLISHED,
-                choices=(PUBLISHED,),
-            ),
+            TREE,
             NODES,
             DEPTH,
             MethodSetting(

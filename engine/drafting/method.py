@@ -61,6 +61,17 @@ NODES = MethodSetting(
     "nodes", "Nodes", "Rows verified in one pass of the target, root included.", SettingKind.INTEGER, None, 2, 256
 )
 DEPTH = MethodSetting("depth", "Depth", "Levels of guesses below the root.", SettingKind.INTEGER, None, 1, 32)
+PUBLISHED_TREE = "mc_sim_7b_63"
+"""What the papers call their tree; each method has one of its own by that name."""
+TREE = MethodSetting(
+    "tree",
+    "Tree",
+    "The published tree, or paths of ranks such as [[0], [1], [0, 0]]; its likeliest part is used "
+    "where nodes or depth allow no more.",
+    SettingKind.TEXT,
+    PUBLISHED_TREE,
+    choices=(PUBLISHED_TREE,),
+)
 TOP_K = MethodSetting(
     "top_k",
     "Top-k",

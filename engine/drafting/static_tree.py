@@ -6,15 +6,14 @@ from collections.abc import Sequence
 
 from engine.drafting.drafter import Drafter, Options, TreeLimits
 from engine.drafting.eagle import EagleDrafter
-from engine.drafting.method import DEPTH, NODES, Equipment, Method, needs_head
+from engine.drafting.method import DEPTH, NODES, PUBLISHED_TREE, TREE, Equipment, Method, needs_head
 from engine.drafting.static_growth import DRAW, grow
 from engine.drafting.tree_shapes import EAGLE_MC_SIM_7B_63, parse_tree
 from engine.sampling import Sampler
-from engine.settings import MethodInfo, MethodSetting, Needs, SettingKind, Shape
+from engine.settings import MethodInfo, Needs, Shape
 from engine.tree import DraftTree
 
-PUBLISHED = "mc_sim_7b_63"
-NAMED = {PUBLISHED: EAGLE_MC_SIM_7B_63}
+NAMED = {PUBLISHED_TREE: EAGLE_MC_SIM_7B_63}
 
 
 class StaticTreeDrafter(EagleDrafter):
@@ -52,15 +51,7 @@ METHOD = Method(
         needs=Needs.HEAD,
         shape=Shape.TREE,
         settings=(
-            MethodSetting(
-                "tree",
-                "Tree",
-                "The published tree, or paths of ranks such as [[0], [1], [0, 0]]; its likeliest part is used "
-                "where nodes or depth allow no more.",
-                SettingKind.TEXT,
-                PUBLISHED,
-                choices=(PUBLISHED,),
-            ),
+            TREE,
             NODES,
             DEPTH,
             DRAW,

@@ -14,8 +14,7 @@ import time
 from dataclasses import dataclass
 
 import pytest
-from PySide6.QtCore import QEvent, QObject, QTimer
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QObject, QTimer
 from pytestqt.qtbot import QtBot
 
 from app.chat.message_body import MessageBody
@@ -25,30 +24,13 @@ from tests.app.busy_machine import starved
 from tests.app.conftest import OpenWindow
 from tests.app.fake_engine import SENTENCE, Script, say
 from tests.app.markdown_samples import mixed_text
+from tests.app.stream_watch import GAP, PaintWatch
 
 pytestmark = pytest.mark.alone
 
 RATE = 300.0
 SECONDS = 3.0
 TRIES = 3
-GAP = 0.050
-"""Seconds: the longest time between two paints that does not look like a stutter."""
-
-
-class PaintWatch(QObject):
-    """Times of a widget's paint events, on the wall and of this thread."""
-
-    def __init__(self, widget: QWidget) -> None:
-        super().__init__(widget)
-        self.times: list[float] = []
-        self.own: list[float] = []
-        widget.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Paint:
-            self.times.append(time.perf_counter())
-            self.own.append(time.thread_time())
-        return False
 
 
 class Heartbeat(QObject):
