@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app import qt_guard, style
@@ -25,6 +28,21 @@ LICENCES = ("Gemma Terms of Use",)
 @pytest.fixture(scope="session")
 def qapp_cls() -> type[QApplication]:
     return QApplication
+
+
+@pytest.fixture(autouse=True)
+def released_keys(qapp: QApplication) -> Iterator[None]:
+    """No key stays down into the next test.
+
+    After ``keyClick`` with a modifier Qt goes on believing in it, and a row selected by the next test
+    is then added to a selection instead of replacing it.
+    """
+    yield
+    if QGuiApplication.keyboardModifiers() != Qt.KeyboardModifier.NoModifier:
+        widget = QWidget()
+        QTest.keyClick(widget, Qt.Key.Key_Escape)
+        widget.deleteLater()
+    assert QGuiApplication.keyboardModifiers() == Qt.KeyboardModifier.NoModifier
 
 
 @pytest.fixture
