@@ -1,0 +1,58 @@
+"""Numbers, sizes, dates and times as the user's language writes them.
+
+The words come from the chosen language, so the numbers do as well: in the way of the
+system's region where that speaks the language (a Swiss reader of German keeps 1’234.5), and
+else in the way of the language's largest region.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from PySide6.QtCore import QDateTime, QLocale
+
+from app.language.choice import Language
+from app.language.installing import shown
+
+
+@lru_cache(maxsize=8)
+def _locale_of(language: Language) -> QLocale:
+    own = QLocale("en_GB" if language is Language.ENGLISH else language.value)
+    system = QLocale.system()
+    same = (system.language(), system.script()) == (own.language(), own.script())
+    return QLocale(system.name()) if same else own
+
+
+def locale() -> QLocale:
+    """The locale of the language that is in force."""
+    return _locale_of(shown())
+
+
+def whole(number: int) -> str:
+    """1234 as 1,234."""
+    return locale().toString(number)
+
+
+def decimal(number: float, digits: int) -> str:
+    """1234.5 as 1,234.50, with ``digits`` after the point."""
+    return locale().toString(float(number), "f", digits)
+
+
+def percent(share: float) -> str:
+    """0.5 as 50%; the sign and the space before it are the language's."""
+    text = locale().toString(float(share) * 100, "f", 0)
+    return f"{text}\N{NO-BREAK SPACE}%" if shown() is Language.GERMAN else f"{text}%"
+
+
+def moment(seconds: float) -> str:
+    """Date and time of day of ``seconds`` since the epoch, in the short form."""
+    return locale().toString(_qt(seconds), QLocale.FormatType.ShortFormat)
+
+
+def day(seconds: float) -> str:
+    """The date of ``seconds`` since the epoch, in the short form."""
+    return locale().toString(_qt(seconds).date(), QLocale.FormatType.ShortFormat)
+
+
+def _qt(seconds: float) -> QDateTime:
+    return QDateTime.fromSecsSinceEpoch(round(seconds))
