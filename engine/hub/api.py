@@ -6,10 +6,12 @@ and no answer is ever shown as HTML.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from engine.hub import proxies
 from engine.hub.connection import Connection, refusal
 from engine.hub.place import HubPlace
 from engine.hub.problems import Cause, HubError, OfflineError, TryAgain, UnreachableError
@@ -56,6 +58,8 @@ class HubApi:
             ) from None
         except HfHubHTTPError as error:
             headers, status = error.response.headers, error.response.status_code
+            if status == 407:
+                raise proxies.refused(self.place.endpoint, status) from None
             if status == 429 or status >= 500:
                 raise UnreachableError(
                     f"The hub is busy (status {status}).", "Try again in a few minutes."
@@ -65,8 +69,23 @@ class HubApi:
         except HubError:
             raise
         except Exception as error:
+            proxy = proxies.proxy_of(self.place.endpoint)
+            words = str(error)
+            if (
+                proxy
+                and isinstance(error, ImportError | ValueError)
+                and re.search("socks|proxy", words, re.I)
+            ):
+                raise proxies.unusable(self.place.endpoint) from None
             if not type(error).__module__.startswith("httpx") and not isinstance(error, OSError):
                 raise
+            if proxy and type(error).__name__ in ("ProxyError", "ConnectError"):
+                found = proxies.problem(self.place.endpoint, words)
+                if isinstance(found, HubError):
+                    raise found from None
+                raise UnreachableError(
+                    f"The hub cannot be reached, because {found.message}.", proxies.SETTINGS
+                ) from None
             raise UnreachableError(
                 f"The hub at {self.place.endpoint} cannot be reached ({type(error).__name__}).",
                 "Check the connection and the proxy settings, or set HF_ENDPOINT to a mirror.",

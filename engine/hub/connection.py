@@ -19,6 +19,7 @@ import urllib3
 from requests.adapters import HTTPAdapter
 
 from engine import __version__
+from engine.hub import proxies
 from engine.hub.place import HubPlace
 from engine.hub.problems import (
     Cause,
@@ -115,8 +116,6 @@ def _broken_connections() -> Iterator[None]:
         name = type(error).__name__
         if isinstance(error, requests.exceptions.SSLError):
             words = "the connection is not secure: the server's certificate cannot be checked"
-        elif isinstance(error, requests.exceptions.ProxyError):
-            words = "the proxy does not answer"
         elif "Resolution" in repr(error) or "gaierror" in repr(error):
             words = "the server's name cannot be found"
         else:
@@ -188,9 +187,18 @@ class Connection:
             sent["Authorization"] = f"Bearer {token}"
         wait = self.place.timeout
         with _broken_connections():
-            return self._session.request(
-                method, url, headers=sent, stream=True, allow_redirects=False, timeout=(wait, wait)
-            )
+            try:
+                response = self._session.request(
+                    method, url, headers=sent, stream=True, allow_redirects=False, timeout=(wait, wait)
+                )
+            except requests.exceptions.ProxyError as error:
+                raise proxies.problem(url, str(error)) from None
+            except (requests.exceptions.InvalidProxyURL, requests.exceptions.InvalidSchema):
+                raise proxies.unusable(url) from None
+        if response.status_code == 407:
+            response.close()
+            raise proxies.refused(url, 407)
+        return response
 
     def _check(self, answer: Answer, repo_id: str, ours: bool) -> None:
         """Raise what a refusal means; its body is not trusted and not shown."""

@@ -29,6 +29,12 @@ class UnreachableError(HubError):
     kind = "hub-unreachable"
 
 
+class ProxyRefused(HubError):
+    """A proxy stands between us and the hub, and does not let us through."""
+
+    kind = "hub-proxy"
+
+
 class MissingError(HubError):
     """No such repository, revision or file."""
 
@@ -81,6 +87,7 @@ class Cause(StrEnum):
     """Why one request failed, where another may succeed."""
 
     NETWORK = "network"
+    PROXY = "proxy"
     BUSY = "busy"
     STALLED = "stalled"
     CHANGED = "changed"
@@ -111,7 +118,8 @@ def gave_up(error: TryAgain, what: str) -> HubError:
             f"{what} arrived damaged: {error.message}.",
             "Try again later, or from another network: something on the way changes the data.",
         )
+    check = "the proxy settings" if error.cause is Cause.PROXY else "the connection"
     return UnreachableError(
         f"{what} could not be downloaded: {error.message}.",
-        "What has arrived is kept. Check the connection and resume the download.",
+        f"What has arrived is kept. Check {check} and resume the download.",
     )

@@ -15,7 +15,8 @@ from engine.hub import transfer
 def own_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", constants.HF_HUB_OFFLINE)
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
-    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+    proxies = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", *proxies, *(name.lower() for name in proxies)):
         monkeypatch.delenv(name, raising=False)
     for name in ("SMALLEST_SEGMENT", "LARGEST_SEGMENT", "BLOCK", "HASH_BLOCK", "JOURNAL_SECONDS"):
         monkeypatch.setattr(transfer, name, getattr(transfer, name))
