@@ -6,7 +6,7 @@
 3. The log is opened and the hooks for exceptions, Qt's messages and crashes are put in.
 4. ``QApplication`` is made: Fusion, our palette, exact scale factors, the desktop file's name.
 5. The data folder is claimed; when a window has it already, that one is shown and this start ends.
-6. The settings are read, then the chats.
+6. The settings are read, the language is put in force, then the chats are read.
 7. asyncio runs on Qt's event loop (qasync); PySide6 is imported first, so that qasync finds it.
 8. The window is shown, then the engine's process is started: the window never waits for it.
 9. Once the engine says it is ready, the model asked for is loaded.
@@ -39,6 +39,8 @@ from app.crash_log import CrashLog
 from app.diagnostics import version
 from app.folders import data_folder
 from app.garbage import CalmGarbage
+from app.language import installing, mark, tr
+from app.language.choice import Language
 from app.main_window import MainWindow
 from app.settings.store import SettingsStore
 from app.single_instance import SingleInstance
@@ -47,7 +49,7 @@ from app.transport import ProcessTransport
 from engine.protocol import Failed, Load
 
 DESKTOP_ID = "io.github.eyrie.Eyrie"
-CRASHED = "Eyrie did not end properly last time."
+CRASHED = mark("Notices", "Eyrie did not end properly last time.")
 ANOTHER = (
     "Another Eyrie uses this data folder and does not answer. End it, or choose another folder with --data-dir."
 )
@@ -142,7 +144,9 @@ def run(app: QApplication, folder: Path, crash_log: CrashLog, options: argparse.
             return Exit.OK
         print(ANOTHER, file=sys.stderr)
         return Exit.IN_USE
+    installing.install(app, Language.SYSTEM)  # for what is wrong with the settings
     store = SettingsStore(folder)
+    installing.install(app, store.current.language)
     follow_settings(app, store)
     client = EngineClient(lambda: ProcessTransport(log_path=crash_log.engine_log))
     window = MainWindow(client, store, folder, load_command(options))
@@ -151,11 +155,12 @@ def run(app: QApplication, folder: Path, crash_log: CrashLog, options: argparse.
     CalmGarbage(app, lambda: window.replies.running is not None)
 
     def report(message: str, detail: str) -> None:
-        window.notices.show_failure(Failed(message, "You can go on; the log has the details.", detail=detail))
+        next_step = tr("Notices", "You can go on; the log has the details.")
+        window.notices.show_failure(Failed(message, next_step, detail=detail))
 
     crash_log.on_exception = report
     if crash_log.last_crash:
-        report(CRASHED, crash_log.last_crash)
+        report(tr("Notices", CRASHED), crash_log.last_crash)
 
     async def live() -> None:
         loop = asyncio.get_running_loop()

@@ -10,6 +10,7 @@ from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from app import icons, theme
+from app.language import tr
 
 TOAST_MS = 8000
 
@@ -48,8 +49,8 @@ class Banner(QWidget):
         row.addLayout(self._buttons)
         self._close = QToolButton()
         icons.dress(self._close, "close", "muted")
-        self._close.setAccessibleName("Dismiss")
-        self._close.setToolTip("Dismiss")
+        self._close.setAccessibleName(tr("Notices", "Dismiss"))
+        self._close.setToolTip(tr("Notices", "Dismiss"))
         self._close.clicked.connect(self._dismiss)
         row.addWidget(self._close)
         self._redraw()
@@ -77,7 +78,7 @@ class Banner(QWidget):
             button.clicked.connect(lambda _=False, offer=offer: self._take(offer))
             self._buttons.addWidget(button)
         if details:
-            button = QPushButton("Copy details")
+            button = QPushButton(tr("Notices", "Copy details"))
             button.clicked.connect(self._copy)
             self._buttons.addWidget(button)
         self.show()
@@ -124,7 +125,7 @@ class Toast(QWidget):
         self.label = QLabel()
         self.label.setTextFormat(Qt.TextFormat.PlainText)
         row.addWidget(self.label)
-        self.button = QPushButton("Undo")
+        self.button = QPushButton(tr("Notices", "Undo"))
         self.button.clicked.connect(self._on_button)
         row.addWidget(self.button)
         self._act: Callable[[], object] | None = None

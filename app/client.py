@@ -22,6 +22,7 @@ from enum import StrEnum
 
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance, Slot
 
+from app.language import mark, tr
 from app.transport import Ended, Link, ProcessTransport, Transport
 from engine.protocol import (
     Command,
@@ -55,11 +56,11 @@ EVENTS_PER_FLUSH = 256
 SHUTDOWN_GRACE = 1.2
 """Seconds the engine has to end by itself; terminating and killing add 0.5 at most."""
 
-DIED = "The engine stopped unexpectedly."
-RESTART = "What was received is kept. Restart the engine to go on."
+DIED = mark("Engine", "The engine stopped unexpectedly.")
+RESTART = mark("Engine", "What was received is kept. Restart the engine to go on.")
 
-FREED = "The model was unloaded while this was written."
-RELOAD = "What was received is kept. Load the model again to go on."
+FREED = mark("Engine", "The model was unloaded while this was written.")
+RELOAD = mark("Engine", "What was received is kept. Load the model again to go on.")
 
 
 class EngineState(StrEnum):
@@ -294,6 +295,7 @@ class EngineClient(QObject):
         self.engine_died.emit(detail)
 
     def _abandon_replies(self, detail: str, message: str = DIED, next_step: str = RESTART) -> None:
+        message, next_step = tr("Engine", message), tr("Engine", next_step)
         for request_id in self.active:
             self._dispatch(Failed(message, next_step, kind="worker", request_id=request_id, detail=detail))
 

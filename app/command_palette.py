@@ -17,6 +17,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.conversation import Chat
+from app.language import tr
+from app.language.mnemonics import plain
 from app.window_frame import WindowFrame
 
 MOST = 60
@@ -32,15 +34,15 @@ class Entry:
     target: QAction | Chat
 
 
-def plain(text: str) -> str:
-    """A menu's text without its mnemonic."""
-    return text.replace("&&", "\0").replace("&", "").replace("\0", "&").rstrip("…")
-
-
 def keys_of(action: QAction) -> str:
     return ", ".join(
         sequence.toString(QKeySequence.SequenceFormat.NativeText) for sequence in action.shortcuts()
     )
+
+
+def native(keys: str) -> str:
+    """Keys such as ``Shift+Return`` in the words of the user's keyboard."""
+    return QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)
 
 
 def commands_of(frame: WindowFrame) -> list[tuple[str, list[QAction]]]:
@@ -78,7 +80,7 @@ class CommandPalette(QDialog):
     def __init__(self, frame: WindowFrame) -> None:
         super().__init__(frame)
         self._frame = frame
-        self.setWindowTitle("Find a command")
+        self.setWindowTitle(tr("Commands", "Find a command"))
         self._entries = [
             Entry(f"{plain(action.text())}", keys_of(action), action)
             for _, actions in commands_of(frame)
@@ -88,13 +90,13 @@ class CommandPalette(QDialog):
         self._entries += [Entry(chat.title, "", chat) for chat in frame.book.chats]
         column = QVBoxLayout(self)
         self.field = QLineEdit()
-        self.field.setPlaceholderText("Type a command or a chat")
-        self.field.setAccessibleName("Type a command or the title of a chat")
+        self.field.setPlaceholderText(tr("Commands", "Type a command or a chat"))
+        self.field.setAccessibleName(tr("Commands", "Type a command or the title of a chat"))
         self.field.textChanged.connect(self._fill)
         self.field.returnPressed.connect(self._do)
         self.field.installEventFilter(self)
         self.list = QTreeWidget()
-        self.list.setAccessibleName("Commands and chats")
+        self.list.setAccessibleName(tr("Commands", "Commands and chats"))
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.list.setColumnCount(2)
         self.list.setHeaderHidden(True)
@@ -132,7 +134,7 @@ class CommandPalette(QDialog):
         self.list.clear()
         height = self.fontMetrics().lineSpacing() + 9
         for _, _, entry in found[:MOST]:
-            what = "Chat" if isinstance(entry.target, Chat) else entry.keys
+            what = tr("Commands", "Chat") if isinstance(entry.target, Chat) else entry.keys
             item = QTreeWidgetItem([entry.text, what])
             item.setSizeHint(0, QSize(0, height))
             item.setData(0, Qt.ItemDataRole.UserRole, entry)

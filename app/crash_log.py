@@ -19,6 +19,8 @@ from typing import Any, TextIO
 
 from PySide6.QtCore import QMessageLogContext, QtMsgType, qInstallMessageHandler
 
+from app.language import tr
+
 log = logging.getLogger("eyrie")
 
 LEVELS = {
@@ -94,7 +96,8 @@ class CrashLog:
         sys.__excepthook__(kind, error, trace)
         if self.on_exception is not None and threading.current_thread() is threading.main_thread():
             formatted = logging.Formatter().formatException((kind, error, trace))
-            self.on_exception(f"Something unexpected went wrong: {kind.__name__}.", formatted)
+            text = tr("Notices", "Something unexpected went wrong: {kind}.").format(kind=kind.__name__)
+            self.on_exception(text, formatted)
 
     def _on_loop_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

@@ -16,6 +16,7 @@ from PySide6.QtCore import qVersion
 from PySide6.QtGui import QGuiApplication
 
 from app.client import EngineClient
+from app.language import tr
 from app.settings.store import SettingsStore
 from app.storage.database import FILE_NAME as DATABASE
 
@@ -34,9 +35,12 @@ def version() -> str:
 def about_text() -> str:
     return (
         f"Eyrie {version()}\n\n"
-        "A local chat that shows speculative decoding at work: what the EAGLE head drafts, "
-        "and what the model accepts.\n\n"
-        f"Qt {qVersion()}, PySide {pyside_version}, Python {platform.python_version()}"
+        + tr(
+            "About",
+            "A local chat that shows speculative decoding at work: what the EAGLE head drafts, "
+            "and what the model accepts.",
+        )
+        + f"\n\nQt {qVersion()}, PySide {pyside_version}, Python {platform.python_version()}"
     )
 
 

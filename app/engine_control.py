@@ -10,13 +10,15 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.client import EngineClient, EngineState
+from app.language import mark, tr, tr_n
 from app.notices import NoticeArea
 from app.settings.store import Settings, SettingsStore
 from engine.protocol import Load
 
-CANCELLED = "Loading was cancelled, and nothing is in memory. A prompt loads the model again."
-FREED = "The model is unloaded and its memory is free. A prompt loads it again."
-IDLE = "The model was unloaded after {minutes} minutes without use. A prompt loads it again."
+CANCELLED = mark(
+    "Engine", "Loading was cancelled, and nothing is in memory. A prompt loads the model again."
+)
+FREED = mark("Engine", "The model is unloaded and its memory is free. A prompt loads it again.")
 
 
 class EngineControl(QObject):
@@ -64,17 +66,17 @@ class EngineControl(QObject):
         """Why nothing can be sent now, or "". ``replying``: a reply of the chats runs."""
         client = self._client
         if client.state is EngineState.DEAD:
-            return "The engine has stopped. Restart it to send."
+            return tr("Engine", "The engine has stopped. Restart it to send.")
         if client.state is EngineState.OFF:
             return ""
         if client.state is EngineState.STARTING:
-            return "The engine is starting. You can write already."
+            return tr("Engine", "The engine is starting. You can write already.")
         if client.is_loading:
-            return "The model is loading. You can write already."
+            return tr("Engine", "The model is loading. You can write already.")
         if client.model is None:
-            return "No model is loaded, so nothing can be sent."
+            return tr("Engine", "No model is loaded, so nothing can be sent.")
         if client.active and not replying:
-            return "The engine is busy with a comparison."
+            return tr("Engine", "The engine is busy with a comparison.")
         return ""
 
     # ------------------------------------------------------------------ what can be done
@@ -108,11 +110,11 @@ class EngineControl(QObject):
     def cancel(self) -> None:
         """Stop loading at once."""
         if self.is_busy_loading:
-            self._give_back(CANCELLED)
+            self._give_back(tr("Engine", CANCELLED))
 
     def free(self) -> None:
         """Give all memory back, whatever runs."""
-        self._give_back(FREED)
+        self._give_back(tr("Engine", FREED))
 
     def _give_back(self, words: str) -> None:
         self._wanted = False
@@ -137,8 +139,15 @@ class EngineControl(QObject):
         if self._client.active:
             self.used()
         elif self._client.model is not None:
-            minutes = self._store.current.idle_unload_minutes
-            self._give_back(IDLE.format(minutes=minutes))
+            minutes = self._store.current.idle_unload_minutes or 0
+            self._give_back(
+                tr_n(
+                    "Engine",
+                    "The model was unloaded after %n minute without use. A prompt loads it again.",
+                    "The model was unloaded after %n minutes without use. A prompt loads it again.",
+                    minutes,
+                )
+            )
 
     @Slot(object)
     def _on_ready(self, _event: object) -> None:

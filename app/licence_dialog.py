@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPlainTextEdit, QVBoxLayout, QWidget
 
+from app.language import tr
 from engine.protocol import ModelInfo
 
 
@@ -13,23 +14,23 @@ class LicenceDialog(QDialog):
 
     def __init__(self, model: ModelInfo, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Model licence")
+        self.setWindowTitle(tr("Licence", "Model licence"))
         column = QVBoxLayout(self)
         column.setContentsMargins(24, 20, 24, 18)
         column.setSpacing(10)
-        heading = QLabel(model.licence_name or "Licence")
+        heading = QLabel(model.licence_name or tr("Licence", "Licence"))
         heading.setProperty("textRole", "heading")
-        note = QLabel(f"{model.name} is used under these terms.")
+        note = QLabel(tr("Licence", "{model} is used under these terms.").format(model=model.name))
         note.setProperty("textRole", "small")
         note.setWordWrap(True)
         text = QPlainTextEdit(model.licence_text)
         text.setReadOnly(True)
         text.setTabChangesFocus(True)
-        text.setAccessibleName("Licence text")
+        text.setAccessibleName(tr("Licence", "Licence text"))
         for part in (heading, note, text):
             column.addWidget(part)
         box = QDialogButtonBox()
-        self.accept_button = box.addButton("I understand", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.accept_button = box.addButton(tr("Licence", "I understand"), QDialogButtonBox.ButtonRole.AcceptRole)
         self.accept_button.setProperty("look", "primary")
         self.accept_button.setDefault(True)
         box.accepted.connect(self.accept)

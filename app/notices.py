@@ -13,15 +13,19 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QV
 
 from app.banner import Banner, Offer
 from app.client import DIED, EngineClient
+from app.language import mark, tr
 from app.settings.store import SettingsStore
 from engine.protocol import Failed, Loaded, Loading
 
-DEMO = (
+DEMO = mark(
+    "Notices",
     "This is a tiny demo model. It shows how speculative decoding works, but it makes things up: "
-    "do not rely on its answers. Better models come from the model hub."
+    "do not rely on its answers. Better models come from the model hub.",
 )
-DIED_NEXT = "What was received is kept."
-NO_HEAD = "No EAGLE head is loaded for this model, so replies are decoded one token at a time."
+DIED_NEXT = mark("Notices", "What was received is kept.")
+NO_HEAD = mark(
+    "Notices", "No EAGLE head is loaded for this model, so replies are decoded one token at a time."
+)
 
 
 def details_of(failure: Failed) -> str:
@@ -45,15 +49,15 @@ class LoadingStrip(QWidget):
         self.share.setProperty("textRole", "small")
         row.addWidget(self.label, 1)
         row.addWidget(self.share)
-        self.cancel_button = QPushButton("Cancel")
-        self.cancel_button.setAccessibleName("Cancel loading")
+        self.cancel_button = QPushButton(tr("Notices", "Cancel"))
+        self.cancel_button.setAccessibleName(tr("Notices", "Cancel loading"))
         self.cancel_button.clicked.connect(self.cancelled)
         row.addWidget(self.cancel_button)
         column.addLayout(row)
         self.bar = QProgressBar()
         self.bar.setObjectName("loadingBar")
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName("Loading progress")
+        self.bar.setAccessibleName(tr("Notices", "Loading progress"))
         column.addWidget(self.bar)
         self.hide()
 
@@ -107,17 +111,17 @@ class NoticeArea(QWidget):
         """The engine starts: nothing can be told yet of how long it takes."""
         self.error.hide()
         self.engine.hide()
-        self.loading.show_progress("Starting the engine…", None)
+        self.loading.show_progress(tr("Notices", "Starting the engine…"), None)
 
     def show_failure(self, failure: Failed, retry: Callable[[], object] | None = None) -> None:
         """The error bar: what happened, what to do next, and a way to try again."""
-        offers = (Offer("Try again", retry),) if retry is not None else ()
+        offers = (Offer(tr("Notices", "Try again"), retry),) if retry is not None else ()
         self.error.say(f"{failure.message} {failure.next_step}".strip(), offers, details_of(failure))
 
     def say_unloaded(self, text: str) -> None:
         """The model was given back on purpose."""
         self.head.hide()
-        self.engine.say(text, (Offer("Load the model", self.reload_requested.emit),))
+        self.engine.say(text, (Offer(tr("Notices", "Load the model"), self.reload_requested.emit),))
 
     def say_unsaved(self, text: str) -> None:
         """What keeps the chats from being saved; "" when nothing does any more."""
@@ -140,11 +144,12 @@ class NoticeArea(QWidget):
         else:
             self.engine.hide()
         if model.is_demo and not self._store.current.demo_notice_dismissed:
-            self.demo.say(DEMO)
+            self.demo.say(tr("Notices", DEMO))
         else:
             self.demo.hide()
         if model.head_name is None:
-            self.head.say(f"EAGLE is not available. {model.head_problem or NO_HEAD}")
+            why = model.head_problem or tr("Notices", NO_HEAD)
+            self.head.say(tr("Notices", "EAGLE is not available. {why}").format(why=why))
         else:
             self.head.hide()
 
@@ -157,5 +162,6 @@ class NoticeArea(QWidget):
     @Slot(str)
     def _on_died(self, detail: str) -> None:
         self.loading.hide()
-        restart = Offer("Restart engine", self.restart_requested.emit)
-        self.error.say(f"{DIED} {DIED_NEXT}", (restart,), detail or "No details are known.")
+        restart = Offer(tr("Notices", "Restart engine"), self.restart_requested.emit)
+        text = tr("Engine", DIED) + " " + tr("Notices", DIED_NEXT)
+        self.error.say(text, (restart,), detail or tr("Notices", "No details are known."))

@@ -13,16 +13,18 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
-from app.command_palette import commands_of, keys_of, plain
+from app.command_palette import commands_of, keys_of, native
+from app.language import mark, tr
+from app.language.mnemonics import plain
 from app.window_frame import WindowFrame
 
 BESIDES = (
-    ("Send the prompt", "Return"),
-    ("New line in the prompt", "Shift+Return"),
-    ("Draft tree: step before, step after", "Left, Right"),
-    ("Draft tree: first and last step", "Home, End"),
-    ("Draft tree: hold and follow", "Space"),
-    ("List of chats: delete", "Del"),
+    (mark("Shortcuts", "Send the prompt"), "Return"),
+    (mark("Shortcuts", "New line in the prompt"), "Shift+Return"),
+    (mark("Shortcuts", "Draft tree: step before, step after"), "Left, Right"),
+    (mark("Shortcuts", "Draft tree: first and last step"), "Home, End"),
+    (mark("Shortcuts", "Draft tree: hold and follow"), "Space"),
+    (mark("Shortcuts", "List of chats: delete"), "Del"),
 )
 """Keys of single widgets, which no menu shows."""
 
@@ -32,18 +34,19 @@ class ShortcutList(QDialog):
 
     def __init__(self, frame: WindowFrame) -> None:
         super().__init__(frame)
-        self.setWindowTitle("Keyboard shortcuts")
+        self.setWindowTitle(tr("Shortcuts", "Keyboard shortcuts"))
         column = QVBoxLayout(self)
         self.table = QTreeWidget()
-        self.table.setAccessibleName("Keyboard shortcuts")
+        self.table.setAccessibleName(tr("Shortcuts", "Keyboard shortcuts"))
         self.table.setColumnCount(2)
-        self.table.setHeaderLabels(["Command", "Keys"])
+        self.table.setHeaderLabels([tr("Shortcuts", "Command"), tr("Shortcuts", "Keys")])
         self.table.setRootIsDecorated(False)
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         for title, actions in commands_of(frame):
             rows = [(plain(action.text()), keys_of(action)) for action in actions]
             self._add(title, [row for row in rows if row[1]])
-        self._add("In the parts of the window", list(BESIDES))
+        besides = [(tr("Shortcuts", text), native(keys)) for text, keys in BESIDES]
+        self._add(tr("Shortcuts", "In the parts of the window"), besides)
         self.table.expandAll()
         header = self.table.header()
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)

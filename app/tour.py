@@ -13,6 +13,7 @@ from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPainterPath, QPaintEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app import theme
+from app.language import tr
 
 LINE_CHARACTERS = 48
 """Width of a card, in average characters."""
@@ -39,7 +40,7 @@ class Tour(QWidget):
         self._stops = stops
         self._at = 0
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName("Tour of the window")
+        self.setAccessibleName(tr("Tour", "Tour of the window"))
         self.card = QFrame(self)
         self.card.setObjectName("tourCard")
         self.card.setAutoFillBackground(True)
@@ -52,9 +53,9 @@ class Tour(QWidget):
         self.text.setWordWrap(True)
         self.place = QLabel()
         self.place.setProperty("textRole", "small")
-        self.skip = QPushButton("Skip")
+        self.skip = QPushButton(tr("Tour", "Skip"))
         self.skip.clicked.connect(self.end)
-        self.next = QPushButton("Next")
+        self.next = QPushButton(tr("Tour", "Next"))
         self.next.setDefault(True)
         self.next.clicked.connect(self.go_on)
         row = QHBoxLayout()
@@ -96,8 +97,9 @@ class Tour(QWidget):
         last = self._at == len(self._stops) - 1
         self.title.setText(stop.title)
         self.text.setText(stop.text)
-        self.place.setText(f"{self._at + 1} of {len(self._stops)}")
-        self.next.setText("Done" if last else "Next")
+        place = tr("Tour", "{place} of {stops}")
+        self.place.setText(place.format(place=self._at + 1, stops=len(self._stops)))
+        self.next.setText(tr("Tour", "Done") if last else tr("Tour", "Next"))
         self.skip.setVisible(not last)
         self.card.setAccessibleName(f"{stop.title}. {stop.text}")
         self._place()

@@ -14,6 +14,7 @@ from app.compare.dialog import CompareDialog
 from app.diagnostics import about_text, diagnostics
 from app.hub.client import HubClient, hub_transport
 from app.hub.dialog import HubDialog
+from app.language import tr
 from app.licence_dialog import LicenceDialog
 from app.settings.dialog import SettingsDialog
 from app.settings.model_dialog import ModelSettingsDialog
@@ -154,10 +155,10 @@ class WindowDialogs(QObject):
     def copy_diagnostics(self) -> None:
         frame = self._frame
         QGuiApplication.clipboard().setText(diagnostics(frame.client, frame.store, frame.folder))
-        frame.status.setText("Diagnostics copied")
+        frame.status.setText(tr("Window", "Diagnostics copied"))
 
     def open_about(self) -> None:
-        box = QMessageBox(QMessageBox.Icon.NoIcon, "About Eyrie", about_text(), parent=self._frame)
+        box = QMessageBox(QMessageBox.Icon.NoIcon, tr("About", "About Eyrie"), about_text(), parent=self._frame)
         box.setTextFormat(Qt.TextFormat.PlainText)
         box.setIconPixmap(icons.application_icon().pixmap(64, 64))
         self._open(box)

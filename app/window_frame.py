@@ -21,6 +21,7 @@ from app.chat.keeping import Keeper
 from app.chat.list_panel import ChatListPanel
 from app.chat.transcript import LINE_CHARACTERS, Transcript
 from app.client import EngineClient
+from app.language import mark, tr
 from app.notices import NoticeArea
 from app.settings.store import SettingsStore
 from app.storage.store import ChatStore
@@ -30,7 +31,9 @@ from app.tree_panel.panel import TreePanel
 log = logging.getLogger(__name__)
 
 WINDOW_FILE = "window.ini"
-NOT_KEPT = "Chats cannot be kept in this session: {error}. What is written now is lost when Eyrie ends."
+NOT_KEPT = mark(
+    "Chats", "Chats cannot be kept in this session: {error}. What is written now is lost when Eyrie ends."
+)
 
 
 def open_chats(folder: Path) -> tuple[ChatStore | None, str]:
@@ -39,7 +42,7 @@ def open_chats(folder: Path) -> tuple[ChatStore | None, str]:
         store = ChatStore(folder)
     except (OSError, sqlite3.Error) as error:
         log.error("no database of chats: %s", error)
-        return None, NOT_KEPT.format(error=error)
+        return None, tr("Chats", NOT_KEPT).format(error=error)
     return store, store.problem
 
 
@@ -134,25 +137,34 @@ class WindowFrame(QMainWindow):
         return (
             Stop(
                 self.composer,
-                "Write here",
-                "Everything runs on this computer. Enter sends, Esc stops a reply; what came stays.",
+                tr("Tour", "Write here"),
+                tr(
+                    "Tour",
+                    "Everything runs on this computer. Enter sends, Esc stops a reply; what came stays.",
+                ),
             ),
             Stop(
                 self.panel,
-                "The draft tree",
-                "A small head guesses several words ahead; the model checks all guesses at once. Here you see "
-                "which it accepted. The reply stays the model's own, it only comes faster.",
+                tr("Tour", "The draft tree"),
+                tr(
+                    "Tour",
+                    "A small head guesses several words ahead; the model checks all guesses at once. Here you "
+                    "see which it accepted. The reply stays the model's own, it only comes faster.",
+                ),
             ),
             Stop(
                 self.top_bar,
-                "EAGLE on and off",
-                "Switch the guessing off to see the difference, or compare both side by side.",
+                tr("Tour", "EAGLE on and off"),
+                tr("Tour", "Switch the guessing off to see the difference, or compare both side by side."),
             ),
             Stop(
                 self.chat_list,
-                "Your chats",
-                "They are kept on this computer as you write. Search in all of them with Ctrl+F; every command "
-                "is found with Ctrl+K, and ? lists the keys.",
+                tr("Tour", "Your chats"),
+                tr(
+                    "Tour",
+                    "They are kept on this computer as you write. Search in all of them with Ctrl+F; every "
+                    "command is found with Ctrl+K, and ? lists the keys.",
+                ),
             ),
         )
 

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from app.chat.notifier import Notifier
+from app.language import tr
+from app.language.choice import Language
 from app.theme import ThemeChoice
 from engine.protocol import GenerationSettings, TreeSettings
 
@@ -47,6 +49,8 @@ class Settings:
     highlight: bool = True
     """Mark accepted draft tokens in the replies."""
     theme: ThemeChoice = ThemeChoice.SYSTEM
+    language: Language = Language.SYSTEM
+    """Counts from the next start on."""
     font_size: int | None = None
     """Points; ``None`` is the system's."""
     reduced_motion: bool = False
@@ -109,6 +113,8 @@ def _checked(name: str, value: Any, default: Any) -> Any:
         return value
     if name == "theme":
         return ThemeChoice(value)
+    if name == "language":
+        return Language(value)
     if name == "licences_seen":
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise ValueError("a list of names is expected")
@@ -126,6 +132,11 @@ def _checked(name: str, value: Any, default: Any) -> Any:
     if not low <= value <= high:
         raise ValueError(f"a number from {low:g} to {high:g} is expected")
     return value if whole else float(value)
+
+
+def _told(kept: str) -> str:
+    """Where a file was set aside, as a further sentence; "" where it was not."""
+    return " " + tr("Settings", "The old file is kept as {file}.").format(file=kept) if kept else ""
 
 
 class SettingsStore:
@@ -185,7 +196,8 @@ class SettingsStore:
                 raise
         except OSError as error:
             log.warning("settings not saved: %s", error)
-            self.problem = f"The settings could not be saved: {error.strerror or error}."
+            text = tr("Settings", "The settings could not be saved: {error}.")
+            self.problem = text.format(error=error.strerror or error)
             return False
         self._dirty = False
         return True
@@ -199,10 +211,8 @@ class SettingsStore:
             return
         except (OSError, ValueError) as error:
             log.warning("settings not readable: %s", error)
-            kept = self._set_aside()
-            self.problem = "The settings file could not be read, so the defaults apply." + (
-                f" The old file is kept as {kept}." if kept else ""
-            )
+            self.problem = tr("Settings", "The settings file could not be read, so the defaults apply.")
+            self.problem += _told(self._set_aside())
             return
         wrong = []
         values: dict[str, Any] = {}
@@ -217,11 +227,8 @@ class SettingsStore:
                 wrong.append(item.name.replace("_", " "))
         self._current = replace(defaults, **values)
         if wrong:
-            kept = self._set_aside(copy=True)
-            self.problem = (
-                f"Some settings were not valid and have their default again: {', '.join(wrong)}."
-                + (f" The old file is kept as {kept}." if kept else "")
-            )
+            text = tr("Settings", "Some settings were not valid and have their default again: {names}.")
+            self.problem = text.format(names=", ".join(wrong)) + _told(self._set_aside(copy=True))
             self._dirty = True
 
     def _set_aside(self, copy: bool = False) -> str:

@@ -18,6 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from app.language import tr
 from app.storage import records
 from app.storage.records import ChatRecord, MessageRecord
 
@@ -97,14 +98,16 @@ def read_archive(path: Path) -> list[dict[str, Any]]:
     try:
         whole = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ArchiveError(f"{path.name} is not a JSON file of chats ({error}).") from error
+        text = tr("Chats", "{file} is not a JSON file of chats ({error}).")
+        raise ArchiveError(text.format(file=path.name, error=error)) from error
     if not isinstance(whole, dict) or whole.get("format") != FORMAT:
-        raise ArchiveError(f"{path.name} does not hold chats of Eyrie.")
+        raise ArchiveError(tr("Chats", "{file} does not hold chats of Eyrie.").format(file=path.name))
     if whole.get("version") != VERSION:
-        raise ArchiveError(f"{path.name} was written by a newer version of Eyrie. Update Eyrie to read it.")
+        text = tr("Chats", "{file} was written by a newer version of Eyrie. Update Eyrie to read it.")
+        raise ArchiveError(text.format(file=path.name))
     chats = whole.get("chats")
     if not isinstance(chats, list):
-        raise ArchiveError(f"{path.name} does not hold a list of chats.")
+        raise ArchiveError(tr("Chats", "{file} does not hold a list of chats.").format(file=path.name))
     for chat in chats:
         _check(chat)
     return chats
@@ -147,13 +150,14 @@ def _check(table: object) -> tuple[ChatRecord, list[tuple[MessageRecord, list[by
         chat = ChatRecord(**_known(values, ChatRecord))
         messages = [_message(each, chat.id) for each in raw]
     except (AssertionError, TypeError, KeyError, ValueError, AttributeError, binascii.Error) as error:
-        raise ArchiveError(f"A chat in this file is not complete: {error!r}.") from error
+        text = tr("Chats", "A chat in this file is not complete: {error!r}.")
+        raise ArchiveError(text.format(error=error)) from error
     _fits(chat)
     seen: set[str] = set()
     for record, _ in messages:
         _fits(record)
         if record.id in seen or (record.parent_id is not None and record.parent_id not in seen):
-            raise ArchiveError("The messages of a chat in this file do not make a tree.")
+            raise ArchiveError(tr("Chats", "The messages of a chat in this file do not make a tree."))
         seen.add(record.id)
     return chat, messages
 
@@ -177,7 +181,8 @@ def _fits(record: ChatRecord | MessageRecord) -> None:
     """:raises ArchiveError: a field is of another kind than the database wants."""
     for name, kinds in _kinds(record):
         if not isinstance(getattr(record, name), kinds):
-            raise ArchiveError(f"“{name}” of a chat or message in this file is not what it should be.")
+            text = tr("Chats", "“{field}” of a chat or message in this file is not what it should be.")
+            raise ArchiveError(text.format(field=name))
 
 
 def _kinds(record: ChatRecord | MessageRecord) -> Iterator[tuple[str, tuple[type, ...]]]:

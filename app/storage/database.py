@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.language import mark, tr, tr_n
 from app.storage import records
 from app.storage.schema import VERSION, migrate, version_of
 
@@ -34,9 +35,10 @@ BACKUP_SECONDS = 24 * 3600.0
 BUSY_SECONDS = 5.0
 SALVAGED = ("chats", "messages", "steps", "growth", "notes", "presets")
 
-READ_ONLY = (
+READ_ONLY = mark(
+    "Chats",
     "The chats were written by a newer version of Eyrie. They can be read here, but nothing new is kept. "
-    "Update Eyrie, or choose another data folder with --data-dir."
+    "Update Eyrie, or choose another data folder with --data-dir.",
 )
 
 
@@ -179,11 +181,17 @@ def _recover(path: Path) -> str:
         connection.execute("BEGIN IMMEDIATE")
         records.rebuild_index(connection)
         connection.execute("COMMIT")
-    saved = "No chat could be read from it." if not chats else f"{chats:,} chats could be saved from it."
-    return (
-        f"The chats' database was damaged. {saved} The damaged file is kept as {aside.name} in the data "
-        "folder; if chats are missing, keep it for a repair."
-    )
+    if chats:
+        saved = tr_n(
+            "Chats", "%n chat could be saved from it.", "%n chats could be saved from it.", int(chats)
+        )
+    else:
+        saved = tr("Chats", "No chat could be read from it.")
+    return tr(
+        "Chats",
+        "The chats' database was damaged. {saved} The damaged file is kept as {file} in the data "
+        "folder; if chats are missing, keep it for a repair.",
+    ).format(saved=saved, file=aside.name)
 
 
 def _set_aside(path: Path) -> Path:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from app.language import tr
 from app.storage.database import back_up_if_old, closed_properly, connect
 from app.storage.records import clean
 from app.storage.steps import pack
@@ -218,8 +219,12 @@ class Writer:
             log.warning("no backup of the chats: %s", error)
 
     def _say(self, error: str) -> None:
-        text = f"The chats cannot be saved: {error}. They are kept in memory and saved as soon as it works."
-        text = text if error else ""
+        text = ""
+        if error:
+            text = tr(
+                "Chats",
+                "The chats cannot be saved: {error}. They are kept in memory and saved as soon as it works.",
+            ).format(error=error)
         if text != self._trouble:
             self._trouble = text
             self.on_trouble(text)

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.language import fields_of, mark, same_fields, tr, tr_n
 from app.language.choice import Language, best_of
+from app.language.mnemonics import plain
 
 
 class Planted(QTranslator):
@@ -90,3 +91,11 @@ def test_braces_that_are_no_placeholders() -> None:
 )
 def test_the_systems_language(wanted: list[str], language: Language) -> None:
     assert best_of(wanted) is language
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("&Save as…", "Save as"), ("設定(&S)…", "設定"), ("Cut && pas&te", "Cut & paste"), ("A (b)", "A (b)")],
+)
+def test_a_menus_text_without_its_mnemonic(text: str, shown: str) -> None:
+    assert plain(text) == shown
