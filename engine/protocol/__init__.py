@@ -90,6 +90,8 @@ class TreeNode:
     verdict: Verdict
     target_probability: float | None = None
     """The target's probability of this token given its parent, where it was computed."""
+    target_rank: int | None = None
+    """1 for the token that the target finds likeliest after the parent, where it was computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,19 @@ class Bonus:
     parent: int
     """Index of the last accepted node (0 when everything was rejected)."""
     target_probability: float | None = None
+    target_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Where the guesses were copied from: the text's last tokens stood earlier in it, too."""
+
+    text: str
+    """Those tokens."""
+    tokens: int
+    """How many they are."""
+    back: int
+    """How many tokens earlier they stood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +342,8 @@ class Step:
     ``nodes + window``."""
     notice: str = ""
     """Something the user should see now, e.g. that drafting pauses because it loses."""
+    match: Match | None = None
+    """Set where ``nodes`` were copied from earlier text."""
 
     @property
     def text(self) -> str:
