@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from engine.drafting.drafter import Drafter, Options, TreeLimits
-from engine.drafting.method import Methods
+from engine.drafting.method import Method, Methods
 from engine.errors import PromptError
 from engine.models.decoder import Decoder
 from engine.pilot import Freedom, Pilot
@@ -118,6 +118,33 @@ class Session:
         """Of the reply that runs, or ran last."""
         self._pilots: dict[tuple[str, tuple[tuple[str, SettingValue | None], ...]], Pilot] = {}
 
+    def retime(self, timing: Timing | None) -> None:
+        """Go by another measurement; what was learned in this chat by the old one is forgotten."""
+        self.timing = timing
+        self.pilot = None
+        self._pilots.clear()
+
+    def pilot_for(self, settings: GenerationSettings) -> Pilot | None:
+        """The pilot that a reply with ``settings`` would follow; None where nothing is adapted.
+
+        Raises :class:`PromptError` for settings that cannot be followed.
+        """
+        method, options = self.methods.choose(settings)
+        if method.make is None or self.timing is None or not settings.adapt:
+            return None
+        key = method.info.id, tuple(options.items())
+        if key not in self._pilots:
+            freedom = Freedom.of(self._drafter(method), options)
+            self._pilots[key] = Pilot(self.timing, method.info.id, self._limits(options), freedom)
+        return self._pilots[key]
+
+    def _drafter(self, method: Method) -> Drafter:
+        """The session's drafter of this method, which must not be plain decoding."""
+        assert method.make is not None
+        if method.info.id not in self._drafters:
+            self._drafters[method.info.id] = method.make(self.methods.equipment)
+        return self._drafters[method.info.id]
+
     def reuse(self, prompt: Sequence[int]) -> int:
         """Keep the caches' common prefix with ``prompt``; returns its length in tokens.
 
@@ -169,12 +196,8 @@ class Session:
             )
         switches = switches or Switches(settings.eagle)
         method, options = self.methods.choose(settings)
-        if method.make is None:
-            self.drafter = None
-        else:
-            if method.info.id not in self._drafters:
-                self._drafters[method.info.id] = method.make(self.methods.equipment)
-            self.drafter = self._drafters[method.info.id]
+        self.drafter = self._drafter(method) if method.make is not None else None
+        self.pilot = self.pilot_for(settings)
         sampler = Sampler(settings, len(prompt))
         reply = _Reply(
             settings,
@@ -185,7 +208,7 @@ class Session:
             method.info.id,
             options,
             self._limits(options),
-            self._pilot(method.info.id, options, settings),
+            self.pilot,
         )
 
         began = perf_counter()
@@ -331,14 +354,3 @@ class Session:
         # Whoever names a number of nodes wants to see that many.
         worth = 0.0 if options.get("nodes") else self.limits.worth
         return TreeLimits(**sizes, threshold=float(options.get("threshold") or 0.0), worth=worth)
-
-    def _pilot(self, method: str, options: Options, settings: GenerationSettings) -> Pilot | None:
-        """The pilot that knows how these options fared; None where nothing is to be adapted."""
-        self.pilot = None
-        if self.drafter is not None and self.timing is not None and settings.adapt:
-            key = method, tuple(options.items())
-            if key not in self._pilots:
-                freedom = Freedom.of(self.drafter, options)
-                self._pilots[key] = Pilot(self.timing, method, self._limits(options), freedom)
-            self.pilot = self._pilots[key]
-        return self.pilot

@@ -90,6 +90,23 @@ class View:
         self._steps = np.arange(len(samples))
         self._prefixes: dict[int, tuple[Floats, Floats, NDArray[np.int64]]] = {}
 
+    def __len__(self) -> int:
+        """Steps."""
+        return len(self._steps)
+
+    def acceptance(self, limits: TreeLimits) -> tuple[float, ...]:
+        """The chance that a step under ``limits`` accepts at least 1, 2, … guesses; empty where nothing
+        tells. At most one guess of a level stands, so the chances of its guesses add up."""
+        able = self._covered(limits)
+        if not able.any():
+            return ()
+        most = min(limits.depth, MOST_DEPTH)
+        inside = (self._depth > 0) & (self._depth <= most) & (self._claimed > limits.worth)
+        inside &= (np.cumsum(inside, axis=1) < limits.nodes) & able[:, None]
+        sums = np.bincount(self._depth[inside], weights=self._chance[inside], minlength=most + 1)[1:]
+        chances = np.minimum.accumulate(np.minimum(1.0, sums / able.sum()))
+        return tuple(float(chance) for chance in chances if chance > 0)
+
     def outlook(self, limits: TreeLimits, present: TreeLimits) -> Outlook | None:
         """What ``limits`` would have brought; None where too few steps can tell.
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from engine.drafting.drafter import Drafter, Options, TreeLimits
-from engine.outlook import Memory, Outlook
+from engine.outlook import Memory, Outlook, View
 from engine.timing import Clock, Timing, sample_of
 from engine.tree import DraftTree
 
@@ -57,6 +57,7 @@ class Pilot:
 
     def __init__(self, timing: Timing, method: str, limits: TreeLimits, freedom: Freedom) -> None:
         """``limits`` hold what was asked for, and where to begin with the rest."""
+        self.method = method
         self.clock = Clock(timing, method)
         self.limits = limits
         self._freedom = freedom
@@ -71,12 +72,18 @@ class Pilot:
         self._left = 0
         """Tokens until the end of the pause; 0 while drafting."""
         self.outlook: Outlook | None = None
+        self.notice = ""
+        """What was said last of a pause or its end; empty while there is nothing to say."""
         if len(self._memory):
             self._choose()
 
     @property
     def paused(self) -> bool:
         return self._left > 0
+
+    def view(self) -> View:
+        """What is remembered, at present costs."""
+        return self._memory.view(self.clock)
 
     def plan(self) -> TreeLimits | None:
         """Limits of the next tree; None for a plain step."""
@@ -140,16 +147,17 @@ class Pilot:
         self._left = self._pause
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
         self._balance = RETRY
-        return (
+        self.notice = (
             f"Drafting pauses: it makes the reply slower here. It is tried again after {self._left} tokens."
         )
+        return self.notice
 
     # ------------------------------------------------------------------ sizes
 
     def _choose(self) -> None:
         """The sizes with the best rate: nodes and worth together, since each bounds the other, then
         depth, and once more."""
-        view = self._memory.view(self.clock)
+        view = self.view()
         present = self.limits
         best = view.outlook(present, present)
         for _ in range(2):

@@ -83,6 +83,16 @@ class Clock:
         self.since_plain = 0
         """Passes since the last one of these."""
 
+    @property
+    def measured_rows(self) -> tuple[int, ...]:
+        """Counts of rows of the table made at load."""
+        return tuple(rows for rows, _ in self._timing.rows)
+
+    @property
+    def knows_drafting(self) -> bool:
+        """Whether a proposal's seconds were ever measured."""
+        return self._base > 0 or self._level > 0
+
     def saw_pass(self, rows: int, seconds: float) -> None:
         self.plain_passes += rows == 1
         self.since_plain = 0 if rows == 1 else self.since_plain + 1

@@ -16,15 +16,19 @@ from multiprocessing.connection import Client
 from typing import Protocol
 
 from engine.errors import EngineError, PromptError
+from engine.forecast import forecast
 from engine.generation import Session, Switches
 from engine.loaded import LoadCancelled, LoadedModel, device_name, explain, load_model
 from engine.protocol import (
+    Calibrate,
+    Calibrated,
     Command,
     Event,
     Failed,
     Finished,
     FinishReason,
     Generate,
+    GenerationSettings,
     Load,
     Loaded,
     Loading,
@@ -40,6 +44,8 @@ from engine.protocol import (
 )
 from engine.reply import run_reply
 
+MEASURING = "Measuring this machine"
+
 
 class Channel(Protocol):
     def recv(self) -> Command:
@@ -52,7 +58,9 @@ class Channel(Protocol):
 class Worker:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._commands: queue.SimpleQueue[Load | Generate | Unload | Shutdown] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[Load | Generate | Unload | Calibrate | Shutdown] = (
+            queue.SimpleQueue()
+        )
         self._lock = threading.Lock()
         self._switches: dict[str, Switches] = {}  # of every reply that waits or runs
         self._ending = threading.Event()
@@ -75,6 +83,8 @@ class Worker:
                     case Unload():
                         self._model = self._session = None
                         self._send(Unloaded())
+                    case Calibrate():
+                        self._calibrate()
                     case Shutdown():
                         return
             except LoadCancelled:
@@ -129,10 +139,27 @@ class Worker:
             lambda message, fraction: self._send(Loading(message, fraction)),
             self._ending.is_set,
         )
-        self._send(Loading("Measuring this machine", None))
+        self._send(Loading(MEASURING, None))
         self._model = self._model.calibrated()
         self._session = self._model.session()
         self._send(Loaded(self._model.info))
+        self._tell_calibration()
+
+    def _calibrate(self) -> None:
+        if self._model is None or self._session is None:
+            raise PromptError("No model is loaded.", "Load a model first.")
+        self._send(Loading(MEASURING, None))
+        self._model = self._model.calibrated(fresh=True)
+        self._session.retime(self._model.timing)
+        self._send(Loaded(self._model.info))
+        self._tell_calibration()
+
+    def _tell_calibration(self) -> None:
+        """What was measured says about the default method; nothing where nothing can draft."""
+        assert self._session is not None
+        pilot = self._session.pilot_for(GenerationSettings())
+        if pilot is not None:
+            self._send(Calibrated(forecast(pilot)))
 
     def _generate(self, command: Generate) -> None:
         if self._model is None or self._session is None:

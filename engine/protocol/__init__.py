@@ -15,6 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from engine.protocol.calibration import Calibrate as Calibrate
+from engine.protocol.calibration import Calibrated as Calibrated
+from engine.protocol.calibration import Calibration as Calibration
+from engine.protocol.calibration import CurvePoint as CurvePoint
 from engine.settings import GenerationSettings as GenerationSettings
 from engine.settings import MethodInfo as MethodInfo
 from engine.settings import MethodSetting as MethodSetting
@@ -272,7 +276,7 @@ class Shutdown:
     """Stop whatever runs and end the worker."""
 
 
-Command = Load | Generate | SetEagle | Stop | Unload | Shutdown
+Command = Load | Generate | SetEagle | Stop | Unload | Shutdown | Calibrate
 
 # --------------------------------------------------------------------------- events
 
@@ -378,14 +382,4 @@ class Failed:
     """Traceback for the log, never shown by itself."""
 
 
-Event = (
-    Ready
-    | Loading
-    | Loaded
-    | Unloaded
-    | Started
-    | PromptProgress
-    | Step
-    | Finished
-    | Failed
-)
+Event = Ready | Loading | Loaded | Unloaded | Started | PromptProgress | Step | Finished | Failed | Calibrated

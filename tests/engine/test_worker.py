@@ -16,6 +16,8 @@ from safetensors.torch import load_file, save_file
 
 from engine.heads.checkpoint import write_eagle3
 from engine.protocol import (
+    Calibrate,
+    Calibrated,
     Command,
     Event,
     Failed,
@@ -67,16 +69,22 @@ class Queues:
 class Engine:
     queues: Queues
     thread: threading.Thread
+    calibrated: list[Calibrated] = field(default_factory=list)
 
     def send(self, command: Command | None) -> None:
         self.queues.commands.put(command)
 
     def until(self, last: Callable[[Event], bool], timeout: float = 60) -> list[Event]:
-        """Events up to the one for which ``last`` is true."""
+        """Events up to the one for which ``last`` is true, those of the calibration kept aside."""
         found: list[Event] = []
         end = time.monotonic() + timeout
         while not found or not last(found[-1]):
-            found.append(self.queues.events.get(timeout=max(0.1, end - time.monotonic())))
+            event = self.queues.events.get(timeout=max(0.1, end - time.monotonic()))
+            if isinstance(event, Calibrated):
+                self.calibrated.append(event)
+                if not last(event):
+                    continue
+            found.append(event)
         return found
 
     def load(self, folder: Path, head: str | None) -> Loaded:
@@ -139,7 +147,9 @@ def test_a_reply_from_start_to_end(engine: Engine, folder: Path, head: Path) -> 
     assert "".join(step.text for step in steps) == end.text
     assert [piece.token_id for step in steps for piece in step.pieces] == list(end.token_ids)
     stats = end.stats
-    assert stats.mode is Mode.EAGLE and stats.new_tokens == len(end.token_ids) and stats.steps == len(steps) - 1
+    assert (
+        stats.mode is Mode.EAGLE and stats.new_tokens == len(end.token_ids) and stats.steps == len(steps) - 1
+    )
     assert stats.accepted_tokens > 0 and stats.drafted_tokens >= stats.accepted_tokens
     assert stats.time_to_first_token > 0 and stats.tokens_per_second > 0
     drafted = sum(piece.origin is Origin.DRAFT for step in steps for piece in step.pieces)
@@ -151,7 +161,9 @@ def test_a_reply_from_start_to_end(engine: Engine, folder: Path, head: Path) -> 
         path = [0, *step.accepted]
         assert all(step.nodes[b].parent == a for a, b in itertools.pairwise(path))
         assert step.bonus.parent == path[-1]
-        assert {i for i, node in enumerate(step.nodes) if node.verdict is Verdict.ACCEPTED} == set(step.accepted)
+        assert {i for i, node in enumerate(step.nodes) if node.verdict is Verdict.ACCEPTED} == set(
+            step.accepted
+        )
 
 
 def test_eagle_on_and_off_agree_and_off_draws_no_tree(engine: Engine, folder: Path, head: Path) -> None:
@@ -309,3 +321,22 @@ def test_loading_reports_progress_and_the_second_time_reads_the_cache(engine: En
     words = [event.message for event in events if isinstance(event, Loading)]
     assert "Reading the weights" in words
     assert not any("Quantising" in word for word in words)
+
+
+def test_the_calibration_is_told_at_load_and_when_asked_for(engine: Engine, folder: Path, head: Path) -> None:
+    engine.send(Calibrate())
+    failed = engine.until(lambda event: isinstance(event, Failed))[-1]
+    assert isinstance(failed, Failed) and "No model" in failed.message and failed.request_id is None
+    info = engine.load(folder, str(head)).model
+    engine.until(lambda event: isinstance(event, Calibrated))
+    engine.send(Calibrate())
+    events = engine.until(lambda event: isinstance(event, Calibrated))
+    assert [type(event) for event in events] == [Loading, Loaded, Calibrated]
+    first, second = (event.calibration for event in engine.calibrated)
+    assert first.method == second.method == info.method == "eagle3"
+    assert first.passes != second.passes  # measured again
+    for told in (first, second):
+        assert told.passes[0][0] == 1 and told.curve[0].nodes == 1 and told.steps > 3
+        assert told.chosen in told.curve and told.drafting
+    engine.send(ask())  # the session goes on
+    finished(engine.until(is_end))
