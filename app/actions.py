@@ -8,7 +8,11 @@ from PySide6.QtWidgets import QLabel, QMainWindow, QMenuBar, QSizePolicy, QToolB
 
 from app import icons
 from app.chat.list_panel import ChatListPanel
-from engine.protocol import ModelInfo
+from app.language import tr
+from app.language.engine_texts import of_engine
+from app.method_menu import MethodMenu, can_draft, method_in_use
+from app.settings.per_model import ModelSettings
+from engine.protocol import ModelInfo, Needs
 
 
 class Actions:
@@ -69,6 +73,7 @@ class Actions:
         self.smaller = make("&Smaller text", "Ctrl+-")
         self.normal_size = make("&Normal text size", "Ctrl+0")
         self.model_settings = make("&Settings for this model…", "Ctrl+Shift+,")
+        self.methods = MethodMenu(self.model_settings, window)
         self.licence = make("Model l&icence…", "Ctrl+Shift+I")
         self.diagnostics = make("&Copy diagnostics", "Ctrl+Shift+D")
         self.about = make("&About Eyrie", "Ctrl+F1")
@@ -91,7 +96,7 @@ class Actions:
             ),
             (
                 "&Model",
-                (self.hub, None, self.eagle, self.compare, None, self.reload, self.cancel_load, self.free, self.restart, None,
+                (self.hub, None, self.eagle, self.methods.menuAction(), self.compare, None, self.reload, self.cancel_load, self.free, self.restart, None,
                  self.model_settings, self.licence),
             ),
             (
@@ -136,15 +141,22 @@ class TopBar(QToolBar):
         self.addWidget(self._where)
         self.addAction(actions.hub)
         self.addAction(actions.eagle)
+        self.addAction(actions.methods.menuAction())
         self.addAction(actions.compare)
         self.addSeparator()
         self.addAction(actions.panel)
         self.addAction(actions.settings)
         eagle = self.button(actions.eagle)
         eagle.setProperty("look", "switch")
+        methods = self.button(actions.methods.menuAction())
+        methods.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        methods.setProperty("look", "menu")
         for action in (actions.hub, actions.eagle, actions.compare):
             self.button(action).setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        shown = (actions.chats, actions.hub, actions.eagle, actions.compare, actions.panel, actions.settings)
+        shown = (
+            actions.chats, actions.hub, actions.eagle, actions.methods.menuAction(), actions.compare,
+            actions.panel, actions.settings,
+        )  # fmt: skip
         for action in shown:
             self.button(action).setFocusPolicy(Qt.FocusPolicy.StrongFocus)
             self.button(action).setAccessibleName(action.text().replace("&", "").rstrip("…"))
@@ -161,24 +173,35 @@ class TopBar(QToolBar):
         self._where.setText(text)
         self._where.setToolTip(text)
 
-    def show_eagle(self, model: ModelInfo | None, enabled: bool) -> None:
-        """The switch says in words whether EAGLE is on, off or cannot be had, and why."""
+    def show_eagle(self, model: ModelInfo | None, enabled: bool, own: ModelSettings) -> None:
+        """The switch says in words whether drafting is on, off or cannot be had, and why."""
         action = self._actions.eagle
-        possible = model is not None and model.head_name is not None
+        method = method_in_use(model, own)
+        possible = can_draft(model, own)
+        name = of_engine(method.name) if method is not None and method.drafts else "EAGLE"
         action.setEnabled(possible)
         action.blockSignals(True)
         action.setChecked(possible and enabled)
         action.blockSignals(False)
+        self._actions.methods.show_methods(model, own)
         if possible and model is not None:
-            words = "EAGLE on" if enabled else "EAGLE off"
-            tip = (
-                f"Draft with {model.head_name} (Ctrl+E): changes the speed, not what the model would choose."
+            words = (tr("Tool bar", "{method} on") if enabled else tr("Tool bar", "{method} off")).format(
+                method=name
             )
+            if method is None or method.needs is Needs.HEAD:
+                tip = tr(
+                    "Tool bar",
+                    "Draft with {head} (Ctrl+E): changes the speed, not what the model would choose.",
+                ).format(head=model.head_name)
+            else:
+                tip = tr("Tool bar", "{about} (Ctrl+E)").format(about=of_engine(method.about))
         elif model is None:
-            words, tip = "EAGLE", "EAGLE can be switched once a model is loaded."
+            words, tip = "EAGLE", tr("Tool bar", "EAGLE can be switched once a model is loaded.")
         else:
-            words = "EAGLE not available"
-            tip = model.head_problem or "This model has no EAGLE head."
+            words = tr("Tool bar", "EAGLE not available")
+            tip = of_engine(model.head_problem or "") or tr("Tool bar", "This model has no EAGLE head.")
+            if any(each.drafts and not each.problem for each in model.methods):
+                tip += " " + tr("Tool bar", "The menu beside it has methods that need none.")
         action.setIconText(words)
         action.setToolTip(tip)
         button = self.button(action)

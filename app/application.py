@@ -42,7 +42,8 @@ from app.garbage import CalmGarbage
 from app.language import installing, mark, tr
 from app.language.choice import Language
 from app.main_window import MainWindow
-from app.settings.store import SettingsStore
+from app.settings.loading import last_command
+from app.settings.store import Settings, SettingsStore
 from app.single_instance import SingleInstance
 from app.theme import ThemeChoice
 from app.transport import ProcessTransport
@@ -50,9 +51,7 @@ from engine.protocol import Failed, Load
 
 DESKTOP_ID = "io.github.eyrie.Eyrie"
 CRASHED = mark("Notices", "Eyrie did not end properly last time.")
-ANOTHER = (
-    "Another Eyrie uses this data folder and does not answer. End it, or choose another folder with --data-dir."
-)
+ANOTHER = "Another Eyrie uses this data folder and does not answer. End it, or choose another folder with --data-dir."
 TOUR_MS = 600
 """The window is on the screen before the tour begins."""
 
@@ -74,7 +73,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     folder.add_argument("--data-dir", metavar="DIR", help="keep settings, chats and logs here")
     folder.add_argument("--temp-data-dir", action="store_true", help="use a throw-away data folder")
     parser.add_argument(
-        "--model", default="demo", metavar="PATH", help="model to load; the demo model by default"
+        "--model",
+        metavar="PATH",
+        help="model to load: 'demo', a folder or a GGUF file; by default the last one used",
     )
     parser.add_argument("--head", metavar="DIR", help="EAGLE head to use; 'none' loads none")
     parser.add_argument("--verbose", action="store_true", help="log more, and to the terminal as well")
@@ -82,7 +83,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def load_command(options: argparse.Namespace) -> Load:
+def load_command(options: argparse.Namespace, settings: Settings) -> Load:
     """What to load. Paths are made absolute: the engine runs in a folder of its own."""
 
     def absolute(path: str) -> str:
@@ -91,6 +92,9 @@ def load_command(options: argparse.Namespace) -> Load:
     head = options.head
     if head is not None:
         head = "" if head == "none" else absolute(head)
+    if options.model is None:
+        last = last_command(settings)
+        return last if head is None else Load(last.model, head)
     return Load("demo" if options.model == "demo" else absolute(options.model), head)
 
 
@@ -149,7 +153,7 @@ def run(app: QApplication, folder: Path, crash_log: CrashLog, options: argparse.
     installing.install(app, store.current.language)
     follow_settings(app, store)
     client = EngineClient(lambda: ProcessTransport(log_path=crash_log.engine_log))
-    window = MainWindow(client, store, folder, load_command(options))
+    window = MainWindow(client, store, folder, load_command(options, store.current))
     instance.asked_to_show.connect(window.come_forward)
 
     CalmGarbage(app, lambda: window.replies.running is not None)

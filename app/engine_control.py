@@ -7,11 +7,14 @@ time without use the model is unloaded by itself; the next prompt loads it again
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.client import EngineClient, EngineState
 from app.language import mark, tr, tr_n
 from app.notices import NoticeArea
+from app.settings.loading import complete, options_for, remembered, with_options
 from app.settings.store import Settings, SettingsStore
 from engine.protocol import Load
 
@@ -35,11 +38,14 @@ class EngineControl(QObject):
         self._store = store
         self._notices = notices
         self._load = load
+        self._chosen = False
+        """Whether it was chosen among the models; one named at the start is for this time only."""
         self._wanted = True
         self._idle = QTimer(self)
         self._idle.setSingleShot(True)
         self._idle.timeout.connect(self._on_idle)
         client.ready.connect(self._on_ready)
+        client.loaded.connect(self._on_loaded)
         client.state_changed.connect(self.used)
         notices.restart_requested.connect(self.restart)
         notices.reload_requested.connect(self.reload)
@@ -51,7 +57,7 @@ class EngineControl(QObject):
     @property
     def command(self) -> Load:
         """What is loaded, or would be."""
-        return self._load
+        return complete(self._store.current, self._load)
 
     @property
     def is_off(self) -> bool:
@@ -95,6 +101,14 @@ class EngineControl(QObject):
     def load(self, command: Load) -> None:
         """Load another model, or another head; the one that is there goes first."""
         self._load = command
+        self._chosen = True
+        self.reload()
+
+    def draft_with(self, path: str) -> None:
+        """Load again with a draft model beside the target, or with none."""
+        settings, model = self._store.current, self._load.model
+        options = replace(options_for(settings, model), draft=path)
+        self._store.update(loads=with_options(settings, model, options))
         self.reload()
 
     def reload(self) -> None:
@@ -105,7 +119,7 @@ class EngineControl(QObject):
         elif self._client.state is EngineState.DEAD:
             self.restart()
         elif self._client.state is EngineState.READY:
-            self._client.send(self._load)
+            self._client.send(self.command)
 
     def cancel(self) -> None:
         """Stop loading at once."""
@@ -152,7 +166,12 @@ class EngineControl(QObject):
     @Slot(object)
     def _on_ready(self, _event: object) -> None:
         if self._wanted:
-            self._client.send(self._load)
+            self._client.send(self.command)
+
+    @Slot(object)
+    def _on_loaded(self, _event: object) -> None:
+        if self._chosen:  # and not before: a pair that cannot be loaded is no good at the next start
+            self._store.update(last=remembered(self._load))
 
     def _on_settings(self, _settings: Settings) -> None:
         self.used()

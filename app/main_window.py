@@ -8,6 +8,7 @@ blocks: the engine is spoken to through :class:`app.client.EngineClient`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QTimer, Signal, Slot
@@ -23,6 +24,7 @@ from app.chat.replies import Replies
 from app.client import EngineClient
 from app.compare.dialog import CompareDialog
 from app.engine_control import EngineControl
+from app.settings.per_model import of_model, with_model
 from app.settings.store import LIMITS, Settings, SettingsStore
 from app.window_dialogs import WindowDialogs
 from app.window_frame import WindowFrame
@@ -53,7 +55,7 @@ class MainWindow(WindowFrame):
         self.engine = EngineControl(client, store, self.notices, load or Load(), self)
         self.desk = ChatDesk(self, self.replies, self.engine)
         self.exchange = ChatExchange(self)
-        self.dialogs = WindowDialogs(self)
+        self.dialogs = WindowDialogs(self, lambda: self.engine.command.model)
         self._closing = False
         self._saver = QTimer(self)
         self._saver.setSingleShot(True)
@@ -130,7 +132,10 @@ class MainWindow(WindowFrame):
         ):
             action.triggered.connect(lambda _=False, act=act: act())
         dialogs.load_requested.connect(self.engine.load)
+        dialogs.draft_requested.connect(self.engine.draft_with)
+        dialogs.reload_requested.connect(self.engine.reload)
         do.eagle.toggled.connect(self._on_eagle)
+        do.methods.method_chosen.connect(self._on_method)
         do.chats.toggled.connect(self.chat_list.setVisible)
         do.panel.toggled.connect(self.panel.setVisible)
         do.highlight.toggled.connect(lambda on: self.store.update(highlight=on))
@@ -202,6 +207,20 @@ class MainWindow(WindowFrame):
         self.store.update(eagle=enabled)
         self.replies.set_eagle(enabled)
 
+    def _show_drafting(self) -> None:
+        model, settings = self.client.model, self.store.current
+        self.top_bar.show_eagle(model, settings.eagle, of_model(settings, model))
+
+    @Slot(str)
+    def _on_method(self, method: str) -> None:
+        """From the next reply on; what was set for the method stays."""
+        model, settings = self.client.model, self.store.current
+        if model is None:
+            return
+        own = replace(of_model(settings, model), method=method)
+        self.store.update(models=with_model(settings, model, own), eagle=True)
+        self.replies.set_eagle(True)
+
     @Slot(str, int)
     def _on_token_clicked(self, request_id: str, step: int) -> None:
         if self.panel.show_step(request_id, step):
@@ -242,7 +261,7 @@ class MainWindow(WindowFrame):
         do.free.setEnabled(not self.engine.is_off)
         words = "Loading…" if loading else "Unloaded" if self.engine.is_off else "No model"
         self.top_bar.show_model(self.client.model, words)
-        self.top_bar.show_eagle(self.client.model, self.store.current.eagle)
+        self._show_drafting()
         self._update_compare()
         self._update_numbers()
 
@@ -276,7 +295,7 @@ class MainWindow(WindowFrame):
         self.transcript.set_highlight(settings.highlight)
         self.transcript.set_calm(settings.reduced_motion)
         self.panel.set_calm(settings.reduced_motion)
-        self.top_bar.show_eagle(self.client.model, settings.eagle)
+        self._show_drafting()
         self._saver.start()
 
     def _save_settings(self) -> None:

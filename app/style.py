@@ -93,6 +93,8 @@ def style_sheet(dark: bool, points: float) -> str:
     QToolButton:checked {{ background: {c["accent_fill"]}; color: {c["accent"]}; }}
     QToolButton:disabled {{ color: {c["muted"]}; background: transparent; }}
     QToolButton[look="small"] {{ padding: 3px 4px; }}
+    QToolButton[look="menu"] {{ padding: 5px 3px; }}
+    QToolButton[look="menu"]::menu-indicator {{ image: none; }}
     QToolButton[look="fold"] {{ padding: 3px 8px 3px 2px; }}
     QToolButton[look="fold"]:checked {{ background: transparent; color: {c["muted"]}; }}
     QToolButton[look="fold"]:hover {{ background: {c["hover"]}; }}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialog, QMessageBox
@@ -34,10 +36,15 @@ class WindowDialogs(QObject):
 
     load_requested = Signal(object)
     """A pair was chosen among the models: a :class:`engine.protocol.Load`."""
+    draft_requested = Signal(str)
+    """The folder of a model that is to draft for the one that is loaded."""
+    reload_requested = Signal()
 
-    def __init__(self, frame: WindowFrame) -> None:
+    def __init__(self, frame: WindowFrame, loaded_as: Callable[[], str]) -> None:
+        """``loaded_as()`` tells what ``Load.model`` named."""
         super().__init__(frame)
         self._frame = frame
+        self.loaded_as = loaded_as
         self.compare: CompareDialog | None = None
         self.hub: HubDialog | None = None
         self.hub_client = HubClient(lambda: hub_transport(frame.folder), self)
@@ -86,6 +93,7 @@ class WindowDialogs(QObject):
         if self.hub is None:
             self.hub = HubDialog(self.hub_client, self._loaded_bytes, self._frame)
             self.hub.load_requested.connect(self.load_requested)
+            self.hub.draft_requested.connect(self.draft_requested)
         self.hub.show()
         self.hub.raise_()
         self.hub.activateWindow()
@@ -111,7 +119,9 @@ class WindowDialogs(QObject):
     def open_model_settings(self) -> None:
         model = self._frame.client.model
         if model is not None:
-            self._open(ModelSettingsDialog(model, self._frame.store, self._frame))
+            dialog = ModelSettingsDialog(model, self._frame.store, self._frame, self.loaded_as())
+            dialog.reload_wanted.connect(self.reload_requested)
+            self._open(dialog)
 
     def open_palette(self) -> None:
         self.palette = CommandPalette(self._frame)

@@ -70,6 +70,8 @@ class Choice:
 class HubDialog(QDialog):
     """Not modal: chats and downloads go on beside it."""
 
+    draft_requested = Signal(str)
+    """The path of a model that is to draft for the one that is loaded."""
     load_requested = Signal(object)
     """A :class:`Load` of the chosen pair."""
 
@@ -136,6 +138,7 @@ class HubDialog(QDialog):
         self.pairs.chosen.connect(self.show_offer)
         self.search.chosen.connect(self.show_model)
         self.local.chosen.connect(self.show_entry)
+        self.local.draft_requested.connect(self.draft_requested)
         pane.head_chosen.connect(self._on_head_chosen)
         pane.page_requested.connect(self._open_page)
         pane.link_chosen.connect(self._open)

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMessageBox, QPu
 from app.hub import words
 from app.hub.client import HubClient
 from app.hub.row_list import Row, RowList, Tone
+from app.language import tr
 from engine.protocol.hub import LocalEntry
 from engine.protocol.hub_messages import Delete, HubFailed, Import, Imported, Local
 
@@ -15,6 +16,8 @@ from engine.protocol.hub_messages import Delete, HubFailed, Import, Imported, Lo
 class LocalPage(QWidget):
     chosen = Signal(object)
     """A :class:`LocalEntry`."""
+    draft_requested = Signal(str)
+    """The path of a model that is to draft for the one that is loaded."""
 
     def __init__(self, client: HubClient, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -31,11 +34,17 @@ class LocalPage(QWidget):
         self.delete_button = QPushButton("Delete…", self)
         self.delete_button.setEnabled(False)
         self.delete_button.setToolTip("Delete the chosen model from the hub cache")
+        self.draft_button = QPushButton(tr("Hub", "Draft with it"), self)
+        self.draft_button.setEnabled(False)
+        self.draft_button.setToolTip(
+            tr("Hub", "Use the chosen model as draft model for the loaded one; both need the same vocabulary")
+        )
         buttons = QHBoxLayout()
         buttons.setSpacing(8)
         for button, act in (
             (self.folder_button, self._choose_folder),
             (self.file_button, self._choose_file),
+            (self.draft_button, self._draft),
             (self.delete_button, self._ask_delete),
         ):
             button.setAutoDefault(False)
@@ -67,6 +76,11 @@ class LocalPage(QWidget):
         if path:
             self.import_path(path)
 
+    def _draft(self) -> None:
+        row = self.list.current()
+        if row is not None and not row.value.is_head:
+            self.draft_requested.emit(row.value.path)
+
     def _ask_delete(self) -> None:
         row = self.list.current()
         if row is None or not row.value.repo_id:
@@ -88,6 +102,7 @@ class LocalPage(QWidget):
 
     def _on_chosen(self, row: Row) -> None:
         self.delete_button.setEnabled(bool(row.value.repo_id))
+        self.draft_button.setEnabled(not row.value.is_head)
         self.chosen.emit(row.value)
 
     def _on_local(self, event: Local) -> None:
@@ -99,6 +114,7 @@ class LocalPage(QWidget):
         self.list.show_rows(rows)
         if self.list.current() is None:
             self.delete_button.setEnabled(False)
+            self.draft_button.setEnabled(False)
         self._say(
             ""
             if rows

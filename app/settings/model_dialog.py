@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -26,6 +26,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import tr
+from app.settings.load_form import LoadForm
+from app.settings.loading import LoadOptions, options_for, with_options
 from app.settings.own_values import OwnValues
 from app.settings.per_model import ModelSettings, of_model, with_model
 from app.settings.store import SettingsStore
@@ -124,9 +127,16 @@ def _words(value: Any) -> str:
 class ModelSettingsDialog(QDialog):
     """Changes apply with "Save", from the next reply on."""
 
-    def __init__(self, model: ModelInfo, store: SettingsStore, parent: QWidget | None = None) -> None:
+    reload_wanted = Signal()
+    """What was saved needs the model to be loaded again."""
+
+    def __init__(
+        self, model: ModelInfo, store: SettingsStore, parent: QWidget | None = None, loaded_as: str = ""
+    ) -> None:
+        """``loaded_as`` is what ``Load.model`` named; without it nothing of loading is offered."""
         super().__init__(parent)
         self._model = model
+        self._loaded_as = loaded_as
         self._store = store
         self._methods = {method.id: method for method in model.methods}
         self._options: dict[str, dict[str, Any]] = {}
@@ -157,6 +167,11 @@ class ModelSettingsDialog(QDialog):
         self.prompt.setTabChangesFocus(True)
         self.prompt.setMaximumHeight(6 * self.fontMetrics().lineSpacing())
         self._column.addWidget(self.prompt)
+        self.load_form = LoadForm()
+        if loaded_as:
+            self._heading(tr("Loading", "Loading"))
+            self._note(tr("Loading", "The model is loaded again when something changes here."))
+            self._column.addLayout(self.load_form)
         self._column.addStretch(1)
         scroll.setWidget(page)
         outer.addWidget(scroll, 1)
@@ -164,12 +179,13 @@ class ModelSettingsDialog(QDialog):
         box.setContentsMargins(24, 6, 24, 16)
         self.save_button = box.button(QDialogButtonBox.StandardButton.Save)
         self.restore_button = box.addButton("Restore defaults", QDialogButtonBox.ButtonRole.ResetRole)
-        self.restore_button.clicked.connect(lambda: self.fill(ModelSettings()))
+        self.restore_button.clicked.connect(self._restore)
         box.accepted.connect(self._save)
         box.rejected.connect(self.reject)
         outer.addWidget(box)
         self.resize(600, 680)
         self.fill(of_model(store.current, model))
+        self.load_form.fill(options_for(store.current, loaded_as))
 
     def _heading(self, text: str) -> None:
         label = QLabel(text)
@@ -263,6 +279,15 @@ class ModelSettingsDialog(QDialog):
             self.prompt.toPlainText().strip(),
         )
 
+    def _restore(self) -> None:
+        self.fill(ModelSettings())
+        self.load_form.fill(LoadOptions())
+
     def _save(self) -> None:
-        self._store.update(models=with_model(self._store.current, self._model, self.entered()))
+        settings = self._store.current
+        self._store.update(models=with_model(settings, self._model, self.entered()))
+        options = self.load_form.entered()
+        if self._loaded_as and options != options_for(settings, self._loaded_as):
+            self._store.update(loads=with_options(settings, self._loaded_as, options))
+            self.reload_wanted.emit()
         self.accept()

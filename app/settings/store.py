@@ -59,6 +59,10 @@ class Settings:
     """Minutes without use after which the model is unloaded; ``None``: never."""
     models: Mapping[str, Any] = field(default_factory=dict)
     """By model: what it has its own way; see :mod:`app.settings.per_model`."""
+    loads: Mapping[str, Any] = field(default_factory=dict)
+    """By model: how it is loaded; see :mod:`app.settings.loading`."""
+    last: Mapping[str, Any] = field(default_factory=dict)
+    """The pair that was loaded last."""
     tour_seen: bool = False
     licences_seen: tuple[str, ...] = ()
     demo_notice_dismissed: bool = False
@@ -95,21 +99,26 @@ LIMITS: dict[str, tuple[float, float]] = {
     "tree_depth": (1, 16),
     "font_size": (7, 32),
     "idle_unload_minutes": (1, 1440),
+    "context": (256, 1_048_576),
 }
 """Smallest and largest value of every number."""
 
 MAY_BE_NONE = ("idle_unload_minutes",)
 """Numbers that can be left out although their default is one."""
 
-CHOICES_KEPT = ("licences_seen", "demo_notice_dismissed", "tour_seen", "models")
+CHOICES_KEPT = ("licences_seen", "demo_notice_dismissed", "tour_seen", "models", "loads", "last")
 """What "restore defaults" leaves alone: what the user has been told, and what models have their own way."""
 
 
 def _checked(name: str, value: Any, default: Any) -> Any:
     """A value from the file as its field wants it. :raises ValueError: it does not fit."""
-    if name == "models":
+    if name in ("models", "loads"):
         if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
             raise ValueError("a table of models is expected")
+        return value
+    if name == "last":
+        if not isinstance(value, dict):
+            raise ValueError("a table is expected")
         return value
     if name == "theme":
         return ThemeChoice(value)

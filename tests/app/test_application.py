@@ -16,6 +16,7 @@ from app.application import chosen_folder, load_command, main, parse
 from app.crash_log import CrashLog
 from app.diagnostics import version
 from app.folders import data_folder
+from app.settings.store import Settings
 from app.transport import PROJECT_ROOT
 from engine.protocol import Load
 
@@ -55,11 +56,18 @@ def test_the_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) 
 def test_what_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model").mkdir()
-    assert load_command(parse([])) == Load("demo", None)
-    assert load_command(parse(["--model", "model", "--head", "none"])) == Load(str(tmp_path / "model"), "")
-    assert load_command(parse(["--model", "org/name", "--head", "model"])) == Load(
+    assert load_command(parse([]), Settings()) == Load("demo", None)
+    assert load_command(parse(["--model", "model", "--head", "none"]), Settings()) == Load(
+        str(tmp_path / "model"), ""
+    )
+    assert load_command(parse(["--model", "org/name", "--head", "model"]), Settings()) == Load(
         "org/name", str(tmp_path / "model")
     )
+    last = Settings(last={"model": "/models/one", "head": "/heads/one"})
+    assert load_command(parse([]), last) == Load("/models/one", "/heads/one"), "the pair of the last time"
+    assert load_command(parse(["--head", "none"]), last) == Load("/models/one", "")
+    assert load_command(parse(["--model", "demo"]), last) == Load("demo", None)
+    assert load_command(parse([]), Settings(last={"model": 3})) == Load()
 
 
 def test_the_data_folder(tmp_path: Path, data_dir: Path) -> None:
