@@ -13,13 +13,25 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from engine.protocol import Bonus, Mode, Origin, Piece, Step, StepTimes, TreeNode, Verdict
+from engine.protocol import (
+    Bonus,
+    Match,
+    Mode,
+    Origin,
+    Piece,
+    Shape,
+    Step,
+    StepTimes,
+    TreeNode,
+    Verdict,
+)
 
 STEPS_A_BLOCK = 64
 """Steps joined into one block when a reply has ended."""
 _VERDICTS = tuple(Verdict)
 _ORIGINS = tuple(Origin)
 _MODES = tuple(Mode)
+_SHAPES = tuple(Shape)
 
 
 def pack(steps: Iterable[Step]) -> bytes:
@@ -85,7 +97,13 @@ def _line(step: Step) -> str:
             [[piece.token_id, piece.text, _ORIGINS.index(piece.origin)] for piece in step.pieces],
             [_node(node) for node in step.nodes],
             step.accepted,
-            bonus and [bonus.token_id, bonus.text, bonus.parent, _short(bonus.target_probability)],
+            bonus
+            and [bonus.token_id, bonus.text, bonus.parent, _short(bonus.target_probability), bonus.target_rank],
+            step.method,
+            _SHAPES.index(step.shape),
+            [_node(node) for node in step.window],
+            step.notice,
+            step.match and [step.match.text, step.match.tokens, step.match.back],
         ],
         separators=(",", ":"),
         ensure_ascii=False,
@@ -102,21 +120,31 @@ def _node(node: TreeNode) -> list[Any]:
         _short(node.path_probability),
         _VERDICTS.index(node.verdict),
         _short(node.target_probability),
+        node.target_rank,
     ]
 
 
 def _step(values: list[Any], request_id: str) -> Step:
-    index, mode, times, pieces, nodes, accepted, bonus = values
+    index, mode, times, pieces, nodes, accepted, bonus, *more = values
+    # Steps of earlier versions end here.
+    method, shape, window, notice, match = more or ("", 0, (), "", None)
     return Step(
         request_id,
         index,
         tuple(Piece(token, text, _ORIGINS[origin]) for token, text, origin in pieces),
         StepTimes(*times),
-        tuple(
-            TreeNode(token, text, parent, depth, draft, path, _VERDICTS[verdict], target)
-            for token, text, parent, depth, draft, path, verdict, target in nodes
-        ),
+        tuple(map(_tree_node, nodes)),
         tuple(accepted),
         Bonus(*bonus) if bonus else None,
         _MODES[mode],
+        method,
+        _SHAPES[shape],
+        tuple(map(_tree_node, window)),
+        notice,
+        Match(*match) if match else None,
     )
+
+
+def _tree_node(values: list[Any]) -> TreeNode:
+    token, text, parent, depth, draft, path, verdict, *target = values
+    return TreeNode(token, text, parent, depth, draft, path, _VERDICTS[verdict], *target)

@@ -1,25 +1,20 @@
 """Everything one reply showed, step by step, kept small. No Qt.
 
 A reply of ten thousand steps with sixty nodes each would cost hundreds of megabytes as
-objects; packed it is about 36 bytes a node, and there is a bound on top (`tree_bytes`).
+objects; packed (`app.tree_panel.packed`) they are some 45 bytes a node, and there is a bound on
+top (`tree_bytes`).
 """
 
 from __future__ import annotations
 
 import math
-import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.protocol import Bonus, Finished, Mode, Piece, Step, StepTimes, TreeNode, Verdict
-
-_NODE = struct.Struct("<iIiHBddd")
-"""token id, text number, parent, depth, verdict, draft, path and target probability."""
-_VERDICTS = (Verdict.ROOT, Verdict.ACCEPTED, Verdict.REJECTED)
-_VERDICT_CODE = {verdict: code for code, verdict in enumerate(_VERDICTS)}
+from app.tree_panel.packed import NodePacker
+from engine.protocol import Bonus, Finished, Match, Mode, Piece, Shape, Step, StepTimes
 
 WINDOW_SECONDS = 2.0
 """Span of the sliding window of tokens per second."""
@@ -78,6 +73,12 @@ class _Packed:
     bonus: Bonus | None
     index: int
     mode: Mode
+    method: str
+    shape: Shape
+    window: int
+    """How many of the packed nodes, the last ones, are the window's."""
+    notice: str
+    match: Match | None
 
 
 class ReplyHistory:
@@ -96,8 +97,8 @@ class ReplyHistory:
         self._dropped = 0
         self._bytes = 0
         self._tree_bytes = tree_bytes
-        self._texts: list[str] = []
-        self._text_numbers: dict[str, int] = {}
+        self._packer = NodePacker()
+        self._notices: list[int] = []
         # One entry a step, each the sum up to and including it.
         self._seconds = array("d")
         self._emitted = array("q")
@@ -142,9 +143,23 @@ class ReplyHistory:
             counts.extend([0] * (depth + 1 - len(counts)))
             counts[depth] += 1
         self._steps.append(
-            _Packed(step.pieces, step.times, step.accepted, step.bonus, step.index, step.mode)
+            _Packed(
+                step.pieces,
+                step.times,
+                step.accepted,
+                step.bonus,
+                step.index,
+                step.mode,
+                step.method,
+                step.shape,
+                len(step.window),
+                step.notice,
+                step.match,
+            )
         )
-        packed = b"".join(self._pack(node) for node in step.nodes)
+        if step.notice:
+            self._notices.append(len(self._steps) - 1)
+        packed = self._packer.pack((*step.nodes, *step.window))
         self._nodes.append(packed)
         self._bytes += len(packed)
         while self._bytes > self._tree_bytes and len(self._nodes) > 1:
@@ -153,23 +168,6 @@ class ReplyHistory:
 
     def finish(self, finished: Finished) -> None:
         self.finished = finished
-
-    def _pack(self, node: TreeNode) -> bytes:
-        number = self._text_numbers.get(node.text)
-        if number is None:
-            number = self._text_numbers[node.text] = len(self._texts)
-            self._texts.append(node.text)
-        target = math.nan if node.target_probability is None else node.target_probability
-        return _NODE.pack(
-            node.token_id,
-            number,
-            node.parent,
-            node.depth,
-            _VERDICT_CODE[node.verdict],
-            node.draft_probability,
-            node.path_probability,
-            target,
-        )
 
     # ------------------------------------------------------------------ reading
 
@@ -195,15 +193,22 @@ class ReplyHistory:
         position = self._place(position)
         kept = self._steps[position]
         packed = b"" if position < self._dropped else self._nodes[position - self._dropped]
+        nodes = tuple(self._packer.unpack(packed))
+        guesses = max(0, len(nodes) - kept.window)
         return Step(
             request_id=self.request_id,
             index=kept.index,
             pieces=kept.pieces,
             times=kept.times,
-            nodes=tuple(self._unpack(packed)),
+            nodes=nodes[:guesses],
             accepted=kept.accepted,
             bonus=kept.bonus,
             mode=kept.mode,
+            method=kept.method,
+            shape=kept.shape,
+            window=nodes[guesses:],
+            notice=kept.notice,
+            match=kept.match,
         )
 
     def _place(self, position: int) -> int:
@@ -211,18 +216,28 @@ class ReplyHistory:
             raise IndexError(f"the reply has {len(self)} steps, none at {position}")
         return position % len(self)
 
-    def _unpack(self, packed: bytes) -> Iterator[TreeNode]:
-        for token, text, parent, depth, verdict, draft, path, target in _NODE.iter_unpack(packed):
-            yield TreeNode(
-                token_id=token,
-                text=self._texts[text],
-                parent=parent,
-                depth=depth,
-                draft_probability=draft,
-                path_probability=path,
-                verdict=_VERDICTS[verdict],
-                target_probability=None if math.isnan(target) else target,
-            )
+    @property
+    def notices(self) -> tuple[int, ...]:
+        """Positions of the steps that told the user something."""
+        return tuple(self._notices)
+
+    def notice_of(self, position: int) -> str:
+        """What one step told the user."""
+        return self._steps[self._place(position)].notice
+
+    def notice_at(self, position: int) -> tuple[int, str] | None:
+        """The notice that holds at a step, and the number of the step that gave it.
+
+        A notice holds for its own step, and for the plain ones that follow it without a break.
+        """
+        at = self._place(position)
+        found = bisect_right(self._notices, at) - 1
+        if found < 0:
+            return None
+        given = self._notices[found]
+        if any(self._steps[later].mode is not Mode.PLAIN for later in range(given + 1, at + 1)):
+            return None
+        return self._steps[given].index, self._steps[given].notice
 
     def position_of(self, index: int) -> int | None:
         """Position of the step numbered ``index``, if it was received."""
@@ -265,12 +280,22 @@ class ReplyHistory:
     def recent_speed(self, position: int = -1, window: float = WINDOW_SECONDS) -> float:
         """Tokens per second over the steps that reach into the last ``window`` seconds, each in full."""
         at = self._place(position)
-        end = self._seconds[at]
-        # `first` is the last step that lies before the window; what came after it counts.
-        first = min(bisect_right(self._seconds, end - window, 0, at + 1), at) - 1
-        began = self._seconds[first] if first >= 0 else 0.0
+        first = self._before_window(at, window)
+        spent = self._seconds[at] - (self._seconds[first] if first >= 0 else 0.0)
         emitted = self._emitted[at] - (self._emitted[first] if first >= 0 else 0)
-        return emitted / (end - began) if end > began else 0.0
+        return emitted / spent if spent > 0 else 0.0
+
+    def recent_length(self, position: int = -1, window: float = WINDOW_SECONDS) -> float:
+        """Tau over the same steps as `recent_speed`; 0 before the first pass."""
+        at = self._place(position)
+        first = self._before_window(at, window)
+        passes = self._passes[at] - (self._passes[first] if first >= 0 else 0)
+        emitted = self._emitted[at] - (self._emitted[first] if first >= 0 else 0)
+        return emitted / passes if passes else 0.0
+
+    def _before_window(self, at: int, window: float) -> int:
+        """The last step that lies before the window; what came after it counts. -1: none does."""
+        return min(bisect_right(self._seconds, self._seconds[at] - window, 0, at + 1), at) - 1
 
     def tokens_of(self, position: int) -> int:
         """Tokens emitted by one step."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import time
+import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,8 @@ from app.storage.records import ChatRecord, MessageRecord
 from app.storage.steps import STEPS_A_BLOCK, join, pack, pack_runs, unpack, unpack_runs
 from app.storage.store import ChatStore
 from app.storage.words import hits, snippet
-from engine.protocol import Origin, Step
+from engine.protocol import Match, Origin, Shape, Step
+from tests.app.tree_panel_steps import chain_step, window_step
 
 TEXT = "The quick brown fox jumps over the lazy dog. " * 40
 
@@ -73,6 +76,22 @@ def test_steps_come_back_as_they_were() -> None:
     size = sum(len(block) for block in join([pack(made)]))
     nodes = sum(len(step.nodes) for step in made)
     assert size < 16 * nodes, f"{size / nodes:.1f} bytes a node"
+
+
+def test_steps_of_every_form_come_back() -> None:
+    made = [replace(chain_step(1, match=Match(" the man", 2, 40)), notice="Drafting pauses."), window_step(2)]
+    for one, other in zip(made, unpack(pack(made), "r"), strict=True):
+        assert (one.method, one.shape, one.notice, one.match) == (
+            other.method, other.shape, other.notice, other.match,
+        )  # fmt: skip
+        assert one.window == other.window and one.bonus == other.bonus
+        assert [node.target_rank for node in one.nodes] == [node.target_rank for node in other.nodes]
+
+
+def test_steps_of_an_earlier_version_are_read() -> None:
+    line = '[3,1,[0,0.02,0,0],[[5," a",0]],[[4,"x",-1,0,1,1,0,null]],[],[5," a",0,null]]'
+    (old,) = unpack(zlib.compress(line.encode()), "r")
+    assert (old.index, old.text, old.method, old.shape, old.window) == (3, " a", "", Shape.TREE, ())
 
 
 def test_many_steps_make_several_blocks() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from app.tree_panel.history import ReplyHistory
-from engine.protocol import Mode, Piece, StepTimes
-from tests.app.tree_panel_steps import finished, plain_steps, step, steps
+from engine.protocol import Match, Mode, Piece, StepTimes
+from tests.app.tree_panel_steps import chain_step, finished, plain_steps, step, steps, window_step
 
 
 def filled(played, **options) -> ReplyHistory:
@@ -31,6 +31,35 @@ def test_every_step_comes_back_as_it_was() -> None:
         history.step(30)
 
 
+def test_every_form_comes_back_as_it_was() -> None:
+    played = [
+        step(0),
+        replace(chain_step(1, match=Match(" the old man", 3, 41)), notice="Drafting pauses."),
+        window_step(2),
+        window_step(3, grams=0),
+        step(4),
+    ]
+    assert [filled(played).step(position) for position in range(5)] == played
+
+
+def test_a_notice_holds_until_drafting_goes_on() -> None:
+    plain = [step(index, nodes=0) for index in range(5)]
+    played = [step(0), replace(step(1), notice="Paused."), plain[2], plain[3], step(4), step(5)]
+    history = filled(played)
+    assert history.notices == (1,) and history.notice_of(1) == "Paused." and history.notice_of(2) == ""
+    held = [history.notice_at(position) for position in range(6)]
+    assert held == [None, (1, "Paused."), (1, "Paused."), (1, "Paused."), None, None]
+
+
+def test_the_recent_length_counts_the_steps_of_the_window() -> None:
+    played = [replace(one, times=StepTimes(0.0, 0.5, 0.0, 0.0)) for one in steps(12)]
+    history = filled(played)
+    assert history.recent_length(0) == 0.0
+    for position in range(1, 12):
+        recent = played[max(1, position - 3) : position + 1]  # two seconds are four steps
+        assert history.recent_length(position) == pytest.approx(sum(len(one.pieces) for one in recent) / len(recent))
+
+
 def test_a_step_of_another_reply_is_refused() -> None:
     history = ReplyHistory("r")
     with pytest.raises(ValueError, match="other"):
@@ -40,7 +69,7 @@ def test_a_step_of_another_reply_is_refused() -> None:
 
 def test_sixty_nodes_take_a_few_bytes_each() -> None:
     history = filled(steps(200, nodes=60, depth=8))
-    assert history.tree_memory <= 199 * 60 * 40
+    assert history.tree_memory <= 199 * 60 * 44
     objects = sys.getsizeof(history.step(5).nodes[1])
     assert history.tree_memory / (199 * 60) < objects  # less than even the bare objects
 

@@ -10,10 +10,12 @@ from engine.protocol import (
     Bonus,
     Finished,
     FinishReason,
+    Match,
     Mode,
     Origin,
     Piece,
     ReplyStats,
+    Shape,
     Step,
     StepTimes,
     TreeNode,
@@ -70,6 +72,77 @@ def step(
     pieces.append(Piece(bonus.token_id, bonus.text, Origin.TARGET))
     times = StepTimes(r.uniform(0.001, 0.004), r.uniform(0.01, 0.03), 0.0005, 0.001)
     return Step(request_id, index, tuple(pieces), times, tree, tuple(accepted), bonus, Mode.EAGLE)
+
+
+def chain_step(
+    index: int,
+    texts: Sequence[str] = (" of", " the", " sea", "."),
+    accepted: int = 2,
+    bonus: str = " old",
+    match: Match | None = None,
+    request_id: str = "r",
+) -> Step:
+    """A step whose guesses are one chain, of which the first ``accepted`` stood."""
+    nodes = [TreeNode(10, " man", -1, 0, 1.0, 1.0, Verdict.ROOT)]
+    for number, text in enumerate(texts, 1):
+        verdict = Verdict.ACCEPTED if number <= accepted else Verdict.REJECTED
+        target = 0.9 if number <= accepted + 1 else None
+        rank = (1 if number <= accepted else 4) if target else None
+        nodes.append(TreeNode(10 + number, text, number - 1, number, 0.8, 0.8**number, verdict, target, rank))
+    pieces = [Piece(node.token_id, node.text, Origin.DRAFT) for node in nodes[1 : accepted + 1]]
+    pieces.append(Piece(99, bonus, Origin.TARGET))
+    return Step(
+        request_id,
+        index,
+        tuple(pieces),
+        StepTimes(0.001, 0.02, 0.0005, 0.001),
+        tuple(nodes),
+        tuple(range(1, accepted + 1)),
+        Bonus(99, bonus, accepted, 0.6, 1),
+        Mode.EAGLE,
+        method="prompt-lookup",
+        shape=Shape.CHAIN,
+        match=match,
+    )
+
+
+def window_step(
+    index: int, columns: int = 5, levels: int = 3, grams: int = 2, request_id: str = "r"
+) -> Step:
+    """A step of n-grams from a pool, beside a window of so many columns and levels."""
+    nodes = [TreeNode(10, " man", -1, 0, 1.0, 1.0, Verdict.ROOT)]
+    for gram in range(grams):
+        parent = 0
+        for depth in range(1, levels + 1):
+            verdict = Verdict.ACCEPTED if gram == 0 and depth == 1 else Verdict.REJECTED
+            nodes.append(TreeNode(20 + len(nodes), f" g{gram}{depth}", parent, depth, 1.0, 1.0, verdict))
+            parent = len(nodes) - 1
+    window: list[TreeNode] = []
+    for level in range(levels):
+        for column in range(columns):
+            if level:
+                parent = len(nodes) + (level - 1) * columns + column
+            else:
+                parent = len(nodes) + column - 1 if column else 0
+            text = f"w{level}{column}"
+            depth = 1 + level + column
+            window.append(TreeNode(200 + len(window), text, parent, depth, 1.0, 1.0, Verdict.WINDOW))
+    accepted = (1,) if grams else ()
+    pieces = [Piece(nodes[number].token_id, nodes[number].text, Origin.DRAFT) for number in accepted]
+    pieces.append(Piece(99, " old", Origin.TARGET))
+    return Step(
+        request_id,
+        index,
+        tuple(pieces),
+        StepTimes(0.0002, 0.04, 0.0005, 0.001),
+        tuple(nodes),
+        accepted,
+        Bonus(99, " old", accepted[-1] if accepted else 0),
+        Mode.EAGLE,
+        method="lookahead",
+        shape=Shape.WINDOW,
+        window=tuple(window),
+    )
 
 
 def steps(count: int, nodes: int = 8, depth: int = 4, seed: int = 0, request_id: str = "r") -> list[Step]:
