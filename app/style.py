@@ -109,6 +109,7 @@ def style_sheet(dark: bool, points: float) -> str:
                             padding: 5px; }}
     QToolButton#jumpToEnd:hover {{ background: {c["hover"]}; }}
 
+    QDialogButtonBox {{ dialogbuttonbox-buttons-have-icons: 0; }}
     QPushButton {{ border: 1px solid {c["edge"]}; border-radius: 7px; padding: 5px 14px;
                   background: palette(base); min-height: 1.25em; }}
     QPushButton:hover {{ background: {c["hover"]}; }}
