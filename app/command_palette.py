@@ -87,7 +87,7 @@ class CommandPalette(QDialog):
             for action in actions
             if action is not frame.commands.palette
         ]
-        self._entries += [Entry(chat.title, "", chat) for chat in frame.book.chats]
+        self._entries += [Entry(chat.shown_title, "", chat) for chat in frame.book.chats]
         column = QVBoxLayout(self)
         self.field = QLineEdit()
         self.field.setPlaceholderText(tr("Commands", "Type a command or a chat"))

@@ -24,6 +24,8 @@ from app.chat.replies import Replies
 from app.client import EngineClient
 from app.compare.dialog import CompareDialog
 from app.engine_control import EngineControl
+from app.language import numbers, tr, tr_n
+from app.language.engine_texts import of_engine
 from app.settings.per_model import of_model, with_model
 from app.settings.store import LIMITS, Settings, SettingsStore
 from app.window_dialogs import WindowDialogs
@@ -199,7 +201,8 @@ class MainWindow(WindowFrame):
     def _on_reply_ended(self, _chat: Chat, reply: ChatMessage) -> None:
         stats = reply.stats
         if stats is not None and QAccessible.isActive():
-            words = f"Reply finished, {figures.count(stats.new_tokens, 'token')}."
+            words = tr_n("Window", "Reply finished, {count} token.", "Reply finished, {count} tokens.", stats.new_tokens)
+            words = words.format(count=numbers.whole(stats.new_tokens))
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, words))
 
     @Slot(bool)
@@ -239,9 +242,9 @@ class MainWindow(WindowFrame):
     def _update_state(self) -> None:
         running, obstacle = self.replies.running, self._obstacle()
         if obstacle and self.desk.waits:
-            obstacle = "The model is loading. Your prompt is sent as soon as it is there."
+            obstacle = tr("Window", "The model is loading. Your prompt is sent as soon as it is there.")
         chat = self.replies.chat
-        elsewhere = f" in “{chat.title}”" if chat is not None and chat is not self.book.current else ""
+        elsewhere = chat.shown_title if chat is not None and chat is not self.book.current else ""
         free = running is None and not obstacle
         self.composer.set_state("" if running else obstacle, running is not None, elsewhere)
         self.transcript.set_busy(not free, writing=chat is self.book.current)
@@ -259,7 +262,10 @@ class MainWindow(WindowFrame):
         do.cancel_load.setEnabled(loading)
         do.reload.setEnabled(self.client.model is None and not loading)
         do.free.setEnabled(not self.engine.is_off)
-        words = "Loading…" if loading else "Unloaded" if self.engine.is_off else "No model"
+        if loading:
+            words = tr("Window", "Loading…")
+        else:
+            words = tr("Window", "Unloaded") if self.engine.is_off else tr("Window", "No model")
         self.top_bar.show_model(self.client.model, words)
         self._show_drafting()
         self._update_compare()
@@ -268,25 +274,27 @@ class MainWindow(WindowFrame):
     def _update_numbers(self) -> None:
         running = self.replies.running
         if running is None:
-            idle = "Model unloaded" if self.engine.is_off else "Ready"
+            idle = tr("Window", "Model unloaded") if self.engine.is_off else tr("Window", "Ready")
             self.status.setText(self._obstacle() or idle)
             self.numbers.clear()
         else:
-            self.status.setText(figures.progress(running) or "Writing")
+            self.status.setText(figures.progress(running) or tr("Window", "Writing"))
             self.numbers.setText(figures.line(figures.live(running.live)) if running.text else "")
 
     def _update_compare(self) -> None:
         do, model = self.commands.compare, self.client.model
         if self._obstacle() or self.replies.running is not None or model is None:
-            why = "A comparison needs a loaded model that is not busy."
+            why = tr("Window", "A comparison needs a loaded model that is not busy.")
         elif model.head_name is None:
-            why = model.head_problem or "A comparison needs a model with an EAGLE head."
+            needed = tr("Window", "A comparison needs a model with an EAGLE head.")
+            why = of_engine(model.head_problem or "") or needed
         elif not self.composer.text.strip() and self.book.current.last_prompt is None:
-            why = "Write a prompt first: it is answered with and without EAGLE."
+            why = tr("Window", "Write a prompt first: it is answered with and without EAGLE.")
         else:
             why = ""
         do.setEnabled(not why)
-        do.setToolTip(why or "Answer this prompt with and without EAGLE, side by side (Ctrl+Shift+E)")
+        hint = tr("Window", "Answer this prompt with and without EAGLE, side by side (Ctrl+Shift+E)")
+        do.setToolTip(why or hint)
 
     # ------------------------------------------------------------------ settings
 

@@ -118,7 +118,7 @@ class WindowFrame(QMainWindow):
         self.numbers = QLabel()
         self.numbers.setProperty("textRole", "small")
         self.numbers.setContentsMargins(4, 2, 12, 2)
-        self.numbers.setToolTip(f"{figures.SPEED_HELP}\n{figures.TAU_HELP}")
+        self.numbers.setToolTip(figures.explanation())
         self.statusBar().setSizeGripEnabled(False)
         self.statusBar().addWidget(self.status, 1)
         self.statusBar().addPermanentWidget(self.numbers)

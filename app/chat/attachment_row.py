@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QVB
 
 from app import icons, theme
 from app.chat.attachments import Attachment
+from app.language import tr
 
 LONGEST_NAME = 44
 
@@ -33,7 +34,7 @@ class Chip(QWidget):
         self.button = QToolButton()
         self.button.setProperty("look", "small")
         icons.dress(self.button, "close", "muted")
-        words = f"Take {attachment.name} away"
+        words = tr("Composer", "Take {name} away").format(name=attachment.name)
         self.button.setToolTip(words)
         self.button.setAccessibleName(words)
         self.button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -62,7 +63,7 @@ class AttachmentRow(QWidget):
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 2, 0, 4)
         self._column.setSpacing(4)
-        self.setAccessibleName("Attached files")
+        self.setAccessibleName(tr("Composer", "Attached files"))
         self.hide()
 
     @property

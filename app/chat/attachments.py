@@ -2,7 +2,7 @@
 
 In the prompt's text a file is a fenced block whose info string is ``file`` and its name, at the
 end. So a draft, a stored prompt and one that is edited again all keep their files, and the
-model reads plain text. No Qt here.
+model reads plain text. No widgets here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import codecs
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from app.language import numbers, tr, tr_n
 
 MOST_BYTES = 256 * 1024
 """About 64,000 tokens: more than the context of most models that fit a home computer."""
@@ -32,7 +34,9 @@ class Attachment:
     def size(self) -> str:
         """For people."""
         length = len(self.text.encode("utf-8", "replace"))
-        return f"{length:,} bytes" if length < 1024 else f"{length / 1024:,.0f} kB"
+        if length < 1024:
+            return tr_n("Composer", "{count} byte", "{count} bytes", length).format(count=numbers.whole(length))
+        return tr("Composer", "{count} kB").format(count=numbers.decimal(length / 1024, 0))
 
     def block(self) -> str:
         """The file as a fenced block; the fence is longer than any in the text."""
@@ -46,24 +50,36 @@ def read(path: Path) -> Attachment:
     name = re.sub(r"[\x00-\x1f`]", " ", path.name).strip() or "file"
     try:
         if not path.is_file():
-            raise AttachmentError(f"“{name}” is not a file. Choose single text files.")
+            raise AttachmentError(
+                tr("Composer", "“{name}” is not a file. Choose single text files.").format(name=name)
+            )
         size = path.stat().st_size
         if size > MOST_BYTES:
+            refused = tr(
+                "Composer",
+                "“{name}” is too large ({size} kB; at most {most} kB can be attached). Attach a part of it.",
+            )
+            most = numbers.whole(MOST_BYTES // 1024)
             raise AttachmentError(
-                f"“{name}” is too large ({size / 1024:,.0f} kB; at most {MOST_BYTES // 1024} kB can be attached). "
-                "Attach a part of it."
+                refused.format(name=name, size=numbers.decimal(size / 1024, 0), most=most)
             )
         raw = path.read_bytes()[: MOST_BYTES + 1]
     except OSError as error:
         raise AttachmentError(
-            f"“{name}” could not be read: {error.strerror or error}. Check that you may open it."
+            tr("Composer", "“{name}” could not be read: {reason}. Check that you may open it.").format(
+                name=name, reason=error.strerror or error
+            )
         ) from error
     try:
         text = raw.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise AttachmentError(f"“{name}” is not text in UTF-8. Save it as UTF-8 text and attach that.") from error
+        raise AttachmentError(
+            tr("Composer", "“{name}” is not text in UTF-8. Save it as UTF-8 text and attach that.").format(name=name)
+        ) from error
     if "\0" in text:
-        raise AttachmentError(f"“{name}” is not a text file. Only text can be attached.")
+        raise AttachmentError(
+            tr("Composer", "“{name}” is not a text file. Only text can be attached.").format(name=name)
+        )
     return Attachment(name, text.replace("\r\n", "\n").rstrip("\n"))
 
 

@@ -1,4 +1,4 @@
-"""All chats, the one used last first, and which one is shown. No Qt here."""
+"""All chats, the one used last first, and which one is shown. No widgets here."""
 
 from __future__ import annotations
 

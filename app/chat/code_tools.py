@@ -10,6 +10,7 @@ from PySide6.QtGui import QGuiApplication, QPalette, QSyntaxHighlighter
 from PySide6.QtWidgets import QTextEdit, QToolButton
 
 from app import icons
+from app.language import tr
 from app.markdown.blocks import Kind
 from app.markdown.colouring import CodeColours, Colours, whole
 from app.markdown.painting import code_area
@@ -124,7 +125,9 @@ class CodeTools(QObject):
             before = [each for key, each in self._buttons.items() if key < number]
             QTextEdit.setTabOrder(before[-1] if before else self._edit, button)
         language = self._writer.units[number].block.language[:40]
-        name = f"Copy this code ({language})" if language else "Copy this code"
+        name = tr("Reply", "Copy this code")
+        if language:
+            name = tr("Reply", "Copy this code ({language})").format(language=language)
         button.setAccessibleName(name)
         button.setToolTip(name)
         button.show()

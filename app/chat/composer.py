@@ -36,9 +36,10 @@ from PySide6.QtWidgets import (
 from app import icons, theme
 from app.chat import attachments
 from app.chat.attachment_row import AttachmentRow
+from app.language import mark, numbers, tr
 
 MOST_LINES = 8
-HINT = "Enter sends, Shift+Enter starts a new line"
+HINT = mark("Composer", "Enter sends, Shift+Enter starts a new line")
 
 
 def local_files(data: QMimeData) -> list[Path]:
@@ -57,9 +58,9 @@ class PromptEdit(QPlainTextEdit):
         super().__init__(parent)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setTabChangesFocus(True)
-        self.setPlaceholderText("Write a prompt…")
-        self.setAccessibleName("Prompt")
-        self.setAccessibleDescription(HINT)
+        self.setPlaceholderText(tr("Composer", "Write a prompt…"))
+        self.setAccessibleName(tr("Composer", "Prompt"))
+        self.setAccessibleDescription(tr("Composer", HINT))
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setAutoFillBackground(False)
         self.document().setDocumentMargin(2)
@@ -149,9 +150,11 @@ class Composer(QWidget):
         self.attach_button = QToolButton()
         self.attach_button.setProperty("look", "small")
         icons.dress(self.attach_button, "attach", "muted")
-        self.attach_button.setAccessibleName("Attach text files")
+        self.attach_button.setAccessibleName(tr("Composer", "Attach text files"))
         self.attach_button.setToolTip(
-            f"Attach text files (UTF-8, up to {attachments.MOST_BYTES // 1024} kB each); or drop them here"
+            tr("Composer", "Attach text files (UTF-8, up to {most} kB each); or drop them here").format(
+                most=numbers.whole(attachments.MOST_BYTES // 1024)
+            )
         )
         self.attach_button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.attach_button.clicked.connect(self.ask_for_files)
@@ -168,7 +171,7 @@ class Composer(QWidget):
         self.send_button.clicked.connect(self._on_button)
         row.addWidget(self.send_button, 0, Qt.AlignmentFlag.AlignBottom)
         outer.addWidget(self._frame)
-        self.hint = QLabel(HINT)
+        self.hint = QLabel(tr("Composer", HINT))
         self.hint.setProperty("textRole", "small")
         self.hint.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self.hint.setWordWrap(True)
@@ -190,19 +193,28 @@ class Composer(QWidget):
             self.edit.moveCursor(self.edit.textCursor().MoveOperation.End)
 
     def set_state(self, obstacle: str, running: bool, where: str = "") -> None:
-        """``obstacle`` says why nothing can be sent, "" when it can. ``running``: Stop replaces Send."""
+        """``obstacle`` says why nothing can be sent, "" when it can. ``running``: Stop replaces Send.
+
+        ``where`` is the title of the chat in which a reply is being written, "" when it is the one shown.
+        """
         self._obstacle, self._running = obstacle, running
         self._where = where
         self._show_hint()
         self._update()
 
     def _show_hint(self) -> None:
-        writing = f"A reply is being written{self._where}. Esc stops it." if self._running else HINT
-        self.hint.setText(self._refused or self._obstacle or writing)
+        self.hint.setText(self._refused or self._obstacle or self._usual_hint())
+
+    def _usual_hint(self) -> str:
+        if not self._running:
+            return tr("Composer", HINT)
+        if not self._where:
+            return tr("Composer", "A reply is being written. Esc stops it.")
+        return tr("Composer", "A reply is being written in “{chat}”. Esc stops it.").format(chat=self._where)
 
     def _update(self) -> None:
         button = self.send_button
-        name = "Stop the reply (Esc)" if self._running else "Send (Enter)"
+        name = tr("Composer", "Stop the reply (Esc)") if self._running else tr("Composer", "Send (Enter)")
         enabled = self._running or (not self._obstacle and bool(self.text.strip()))
         icons.dress(button, "stop" if self._running else "send", "on_accent", self.palette())
         button.setAccessibleName(name)
@@ -230,7 +242,7 @@ class Composer(QWidget):
     # ------------------------------------------------------------------ files
 
     def ask_for_files(self) -> None:
-        dialog = QFileDialog(self, "Attach text files")
+        dialog = QFileDialog(self, tr("Composer", "Attach text files"))
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
         dialog.filesSelected.connect(lambda paths: self.attach([Path(path) for path in paths]))
         dialog.finished.connect(lambda _: dialog.deleteLater())

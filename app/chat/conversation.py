@@ -1,4 +1,4 @@
-"""A chat as a plain Python object: a tree of messages of which one path is shown. No Qt here.
+"""A chat as a plain Python object: a tree of messages of which one path is shown. No widgets here.
 
 Editing a prompt or writing a reply again adds a version beside the old one and
 shows it; nothing is overwritten. A stored chat reads its messages the first time
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from app.chat.message import ChatMessage, Live, MessageState, Run
 from app.chat.notifier import Notifier
+from app.language import mark, tr
 from engine.protocol import GenerationSettings, Message, Role, Step
 
 __all__ = [
@@ -24,7 +25,8 @@ __all__ = [
 ]  # fmt: skip
 
 TITLE_LENGTH = 40
-UNTITLED = "New chat"
+UNTITLED = mark("Chats", "New chat")
+"""Title of a chat before its first prompt, as it is stored; see :attr:`Chat.shown_title`."""
 OVERRIDABLE = (
     "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
     "no_repeat_ngram", "max_new_tokens", "seed",
@@ -115,6 +117,11 @@ class Chat:
     # ------------------------------------------------------------------ reading
 
     @property
+    def shown_title(self) -> str:
+        """The title for people: the one of a chat without a prompt is translated."""
+        return tr("Chats", UNTITLED) if self.title == UNTITLED else self.title
+
+    @property
     def is_loaded(self) -> bool:
         return self._load is None
 
@@ -193,7 +200,7 @@ class Chat:
 
     def rename(self, title: str) -> None:
         title = " ".join(title.split())
-        if title and title != self.title:
+        if title and title not in (self.title, self.shown_title):
             self.title = title
             self.has_own_title = True
             self._about()

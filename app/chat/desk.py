@@ -16,11 +16,12 @@ from app.chat.conversation import Chat, ChatMessage
 from app.chat.markdown_export import chat_markdown
 from app.chat.replies import Replies
 from app.engine_control import EngineControl
+from app.language import mark, tr
 from app.settings.per_model import of_model, resolve
 from app.window_frame import WindowFrame
 from engine.protocol import GenerationSettings, Role
 
-EDITING = "You are editing an earlier prompt. What followed it stays as another version."
+EDITING = mark("Chats", "You are editing an earlier prompt. What followed it stays as another version.")
 RECALL_MS = 0
 
 
@@ -94,7 +95,8 @@ class ChatDesk(QObject):
         if self._replies.chat is chat:
             self._replies.stop()
         self._deleted.append(self._book.remove(chat))
-        self._frame.toast.say(f"“{chat.title}” deleted", "Undo", self.undo_delete)
+        words = tr("Chats", "“{chat}” deleted").format(chat=chat.shown_title)
+        self._frame.toast.say(words, tr("Chats", "Undo"), self.undo_delete)
         self.changed.emit()
 
     def undo_delete(self) -> None:
@@ -112,8 +114,8 @@ class ChatDesk(QObject):
 
     def ask_for_folder(self, chat: Chat) -> None:
         dialog = QInputDialog(self._frame)
-        dialog.setWindowTitle("New folder")
-        dialog.setLabelText("Name of the folder:")
+        dialog.setWindowTitle(tr("Chats", "New folder"))
+        dialog.setLabelText(tr("Chats", "Name of the folder:"))
         dialog.textValueSelected.connect(chat.move)
         dialog.open()
 
@@ -205,7 +207,7 @@ class ChatDesk(QObject):
             self._draft_before_edit = frame.composer.text
         self._editing = prompt
         frame.composer.set_text(prompt.text)
-        frame.editing.say(EDITING)
+        frame.editing.say(tr("Chats", EDITING))
         frame.composer.setFocus()
 
     @Slot()

@@ -6,12 +6,16 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app import icons
+from app.language import mark, tr
 
 EXAMPLES = (
-    ("Ask a fact", "What is the capital of Peru?"),
-    ("Make a list", "Name the planets of the solar system in order."),
-    ("Translate", "Translate to French: The weather is beautiful today."),
-    ("Tell a story", "Tell a short story about a fox who finds a lantern in the snow."),
+    (mark("Examples", "Ask a fact"), mark("Examples", "What is the capital of Peru?")),
+    (mark("Examples", "Make a list"), mark("Examples", "Name the planets of the solar system in order.")),
+    (mark("Examples", "Translate"), mark("Examples", "Translate to French: The weather is beautiful today.")),
+    (
+        mark("Examples", "Tell a story"),
+        mark("Examples", "Tell a short story about a fox who finds a lantern in the snow."),
+    ),
 )
 """Short questions with one kind of answer: what a small model without instruction tuning can follow."""
 
@@ -32,12 +36,15 @@ class EmptyState(QWidget):
         mark.setAccessibleName("Eyrie")
         outer.addWidget(mark, 0, Qt.AlignmentFlag.AlignHCenter)
         outer.addSpacing(10)
-        self._title = QLabel("What shall we write?")
+        self._title = QLabel(tr("Examples", "What shall we write?"))
         self._title.setProperty("textRole", "display")
         self._title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         outer.addWidget(self._title)
         hint = QLabel(
-            "Replies stream with their draft tree: what the head guessed, and what the target accepted."
+            tr(
+                "Examples",
+                "Replies stream with their draft tree: what the head guessed, and what the target accepted.",
+            )
         )
         hint.setProperty("textRole", "small")
         hint.setWordWrap(True)
@@ -52,8 +59,9 @@ class EmptyState(QWidget):
         grid.setSpacing(12)
         self.buttons = []
         for place, (kind, prompt) in enumerate(EXAMPLES):
-            button = _Card(kind, prompt)
-            button.clicked.connect(lambda _=False, text=prompt: self.chosen.emit(text))
+            asked = tr("Examples", prompt)
+            button = _Card(tr("Examples", kind), asked)
+            button.clicked.connect(lambda _=False, text=asked: self.chosen.emit(text))
             grid.addWidget(button, place // 2, place % 2)
             self.buttons.append(button)
         grid.setColumnStretch(0, 1)

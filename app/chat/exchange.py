@@ -10,14 +10,14 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog
 
 from app.chat.conversation import Chat
-from app.chat.figures import count
 from app.chat.markdown_export import chat_markdown
+from app.language import mark, numbers, tr, tr_n
 from app.storage.archive import ArchiveError
 from app.window_frame import WindowFrame
 from engine.protocol import Failed
 
-JSON_FILTER = "Chats with everything (*.json)"
-MARKDOWN_FILTER = "Markdown to read (*.md)"
+JSON_FILTER = mark("Chats", "Chats with everything (*.json)")
+MARKDOWN_FILTER = mark("Chats", "Markdown to read (*.md)")
 
 
 def file_name(title: str) -> str:
@@ -38,10 +38,12 @@ class ChatExchange(QObject):
     def export(self, chat: Chat) -> None:
         """Ask where one chat is to go."""
         filters = [MARKDOWN_FILTER] if self._frame.chats is None else [JSON_FILTER, MARKDOWN_FILTER]
-        dialog = self._dialog("Export chat", filters, saving=True)
-        dialog.selectFile(file_name(chat.title))
+        dialog = self._dialog(tr("Chats", "Export chat"), filters, saving=True)
+        dialog.selectFile(file_name(chat.shown_title))
         dialog.fileSelected.connect(
-            lambda path: self.export_to(chat, Path(path), dialog.selectedNameFilter() == MARKDOWN_FILTER)
+            lambda path: self.export_to(
+                chat, Path(path), dialog.selectedNameFilter() == tr("Chats", MARKDOWN_FILTER)
+            )
         )
         dialog.open()
 
@@ -51,18 +53,18 @@ class ChatExchange(QObject):
             if markdown or path.suffix == ".md" or self._frame.chats is None:
                 path.write_text(chat_markdown(chat), encoding="utf-8", errors="replace")
             elif not self._frame.chats.export(path, [chat.id]):
-                raise OSError("it has no messages yet")
+                raise OSError(tr("Chats", "it has no messages yet"))
         except (OSError, sqlite3.Error) as error:
-            self._fail("The chat could not be exported", error)
+            self._fail(tr("Chats", "The chat could not be exported: {reason}."), error)
             return False
-        self._frame.status.setText(f"Exported to {path}")
+        self._frame.status.setText(tr("Chats", "Exported to {path}").format(path=path))
         return True
 
     def export_all(self) -> None:
         """Ask where all chats are to go."""
         if self._frame.chats is None:
             return
-        dialog = self._dialog("Export all chats", [JSON_FILTER], saving=True)
+        dialog = self._dialog(tr("Chats", "Export all chats"), [JSON_FILTER], saving=True)
         dialog.selectFile("eyrie-chats.json")
         dialog.fileSelected.connect(lambda path: self.export_all_to(Path(path)))
         dialog.open()
@@ -72,9 +74,10 @@ class ChatExchange(QObject):
         try:
             number = self._frame.chats.export(path)
         except (OSError, sqlite3.Error) as error:
-            self._fail("The chats could not be exported", error)
+            self._fail(tr("Chats", "The chats could not be exported: {reason}."), error)
             return False
-        self._frame.status.setText(f"{count(number, 'chat')} exported to {path}")
+        words = tr_n("Chats", "{count} chat exported to {path}", "{count} chats exported to {path}", number)
+        self._frame.status.setText(words.format(count=numbers.whole(number), path=path))
         return True
 
     # ------------------------------------------------------------------ in
@@ -82,7 +85,7 @@ class ChatExchange(QObject):
     def ask_for_import(self) -> None:
         if self._frame.chats is None:
             return
-        dialog = self._dialog("Import chats", [JSON_FILTER], saving=False)
+        dialog = self._dialog(tr("Chats", "Import chats"), [JSON_FILTER], saving=False)
         dialog.fileSelected.connect(lambda path: self.import_from(Path(path)))
         dialog.open()
 
@@ -94,20 +97,21 @@ class ChatExchange(QObject):
         try:
             taken = frame.chats.take_in(path)
         except (OSError, ArchiveError, sqlite3.Error) as error:
-            self._fail("The chats could not be imported", error)
+            self._fail(tr("Chats", "The chats could not be imported: {reason}."), error)
             return False
         made = [frame.book.keeper.open(record) for record in reversed(taken)]
         frame.book.take(made)
         if made:
             frame.book.select(made[-1])
-        frame.status.setText(f"{count(len(made), 'chat')} imported")
+        words = tr_n("Chats", "{count} chat imported", "{count} chats imported", len(made))
+        frame.status.setText(words.format(count=numbers.whole(len(made))))
         return True
 
     # ------------------------------------------------------------------ asking and telling
 
     def _dialog(self, title: str, filters: list[str], saving: bool) -> QFileDialog:
         dialog = QFileDialog(self._frame, title)
-        dialog.setNameFilters(filters)
+        dialog.setNameFilters([tr("Chats", each) for each in filters])
         mode = QFileDialog.AcceptMode.AcceptSave if saving else QFileDialog.AcceptMode.AcceptOpen
         dialog.setAcceptMode(mode)
         if not saving:
@@ -116,7 +120,8 @@ class ChatExchange(QObject):
         return dialog
 
     def _fail(self, what: str, error: Exception) -> None:
-        reason = getattr(error, "strerror", None) or str(error)
+        """``what`` has a place for the ``{reason}``."""
+        reason = str(getattr(error, "strerror", None) or error).rstrip(".")
         self._frame.notices.show_failure(
-            Failed(f"{what}: {str(reason).rstrip('.')}.", "Choose another file or folder.", kind="files")
+            Failed(what.format(reason=reason), tr("Chats", "Choose another file or folder."), kind="files")
         )

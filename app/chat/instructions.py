@@ -20,11 +20,12 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.conversation import Chat
+from app.language import mark, tr
 from app.settings.own_values import OwnValues
 from app.storage.store import ChatStore
 from engine.protocol import GenerationSettings
 
-NO_PRESET = "Choose a preset…"
+NO_PRESET = mark("Instructions", "Choose a preset…")
 
 
 class InstructionsDialog(QDialog):
@@ -36,22 +37,22 @@ class InstructionsDialog(QDialog):
         super().__init__(parent)
         self._chat = chat
         self._store = store
-        self.setWindowTitle("System prompt and settings of this chat")
+        self.setWindowTitle(tr("Instructions", "System prompt and settings of this chat"))
         column = QVBoxLayout(self)
         column.setContentsMargins(24, 18, 24, 18)
         column.setSpacing(10)
-        title = QLabel(chat.title)
+        title = QLabel(chat.shown_title)
         title.setTextFormat(Qt.TextFormat.PlainText)
         title.setProperty("textRole", "heading")
         column.addWidget(title)
         if store is not None:
             column.addLayout(self._build_presets())
-        label = QLabel("&System prompt")
+        label = QLabel(tr("Instructions", "&System prompt"))
         self.prompt = QPlainTextEdit(chat.system_prompt)
         self.prompt.setPlaceholderText(
-            "What the model is told before the conversation, for instance its role."
+            tr("Instructions", "What the model is told before the conversation, for instance its role.")
         )
-        self.prompt.setAccessibleName("System prompt")
+        self.prompt.setAccessibleName(tr("Instructions", "System prompt"))
         self.prompt.setTabChangesFocus(True)
         label.setBuddy(self.prompt)
         column.addWidget(label)
@@ -61,7 +62,9 @@ class InstructionsDialog(QDialog):
         column.addLayout(self.values)
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Save | QDialogButtonBox.StandardButton.Cancel)
         self.save_button = box.button(QDialogButtonBox.StandardButton.Save)
-        self.clear_button = box.addButton("Clear", QDialogButtonBox.ButtonRole.ResetRole)
+        self.clear_button = box.addButton(
+            tr("Instructions", "Clear"), QDialogButtonBox.ButtonRole.ResetRole
+        )
         self.clear_button.clicked.connect(lambda: self.fill("", {}))
         box.accepted.connect(self._save)
         box.rejected.connect(self.reject)
@@ -71,11 +74,11 @@ class InstructionsDialog(QDialog):
     def _build_presets(self) -> QHBoxLayout:
         row = QHBoxLayout()
         self.presets = QComboBox()
-        self.presets.setAccessibleName("Preset")
+        self.presets.setAccessibleName(tr("Instructions", "Preset"))
         self.presets.activated.connect(self._take_preset)
-        self.keep_button = QPushButton("Save as preset…")
+        self.keep_button = QPushButton(tr("Instructions", "Save as preset…"))
         self.keep_button.clicked.connect(self._ask_name)
-        self.drop_button = QPushButton("Delete preset")
+        self.drop_button = QPushButton(tr("Instructions", "Delete preset"))
         self.drop_button.clicked.connect(self._drop_preset)
         row.addWidget(self.presets, 1)
         row.addWidget(self.keep_button)
@@ -86,7 +89,7 @@ class InstructionsDialog(QDialog):
     def _list_presets(self, current: str = "") -> None:
         assert self._store is not None
         self.presets.clear()
-        self.presets.addItem(NO_PRESET)
+        self.presets.addItem(tr("Instructions", NO_PRESET))
         for name, prompt, settings in self._store.presets():
             self.presets.addItem(name, (prompt, settings))
         self.presets.setCurrentIndex(max(0, self.presets.findText(current)) if current else 0)
@@ -108,8 +111,8 @@ class InstructionsDialog(QDialog):
 
     def _ask_name(self) -> None:
         dialog = QInputDialog(self)
-        dialog.setWindowTitle("Save as preset")
-        dialog.setLabelText("Name of the preset:")
+        dialog.setWindowTitle(tr("Instructions", "Save as preset"))
+        dialog.setLabelText(tr("Instructions", "Name of the preset:"))
         if self.presets.currentIndex() > 0:
             dialog.setTextValue(self.presets.currentText())
         dialog.textValueSelected.connect(self.keep_preset)

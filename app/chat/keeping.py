@@ -1,6 +1,6 @@
 """Between the chats of the window and the database: writes what changes, reads what is opened.
 
-No Qt here. The application's objects know nothing of tables, and the storage
+No widgets here. The application's objects know nothing of tables, and the storage
 nothing of chats; this is the one place that knows both.
 """
 
@@ -14,6 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from app.chat.conversation import Chat, ChatMessage, Live, MessageState, Run
+from app.language import mark, tr
 from app.storage.records import ChatRecord, MessageRecord
 from app.storage.steps import pack_runs, unpack_runs
 from app.storage.store import ChatStore
@@ -33,9 +34,11 @@ from engine.protocol import (
 log = logging.getLogger(__name__)
 
 CUT_OFF = Failed(
-    "Eyrie ended while this reply was written.", "What had come is kept: continue it, or write it again.",
+    mark("engine", "Eyrie ended while this reply was written."),
+    mark("engine", "What had come is kept: continue it, or write it again."),
     kind="closed",
-)  # fmt: skip
+)
+"""Stored in English, as what the engine says is, and translated where it is shown."""
 
 
 class Keeper:
@@ -76,7 +79,9 @@ class Keeper:
             # What is stored stays as it is: the next start checks the database and repairs it.
             log.error("a chat cannot be read: %s", error)
             self.store.distrust(
-                f"“{chat.title}” cannot be read ({error}). Start Eyrie again to have it checked."
+                tr("Chats", "“{chat}” cannot be read ({error}). Start Eyrie again to have it checked.").format(
+                    chat=chat.shown_title, error=error
+                )
             )
             records = []
         messages = [message_from(record) for record in records]

@@ -8,12 +8,14 @@ from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QMessageBox, QPushButton, QWidget
 
+from app.language import mark, numbers, tr
+
 SCHEMES = ("http", "https", "mailto")
 """Everything else is never opened."""
 LONGEST = 600
 
-WARNING = "The model wrote this address. Open it only if you trust where it goes."
-REFUSED = "Eyrie opens web pages and mail addresses only. You can copy the address."
+WARNING = mark("Link", "The model wrote this address. Open it only if you trust where it goes.")
+REFUSED = mark("Link", "Eyrie opens web pages and mail addresses only. You can copy the address.")
 
 
 def may_be_opened(address: str) -> bool:
@@ -33,7 +35,10 @@ def spelled_out(address: str) -> str:
     url = QUrl(address)
     shown = bytes(url.toEncoded().data()).decode("ascii", "replace") if url.isValid() else ""
     shown = shown or address.encode("ascii", "backslashreplace").decode("ascii")
-    return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}… ({len(shown):,} characters)"
+    if len(shown) <= LONGEST:
+        return shown
+    words = tr("Link", "{beginning}… ({count} characters)")
+    return words.format(beginning=shown[:LONGEST], count=numbers.whole(len(shown)))
 
 
 class LinkDialog(QMessageBox):
@@ -43,21 +48,23 @@ class LinkDialog(QMessageBox):
         super().__init__(parent)
         self._address = address.strip()
         allowed = may_be_opened(self._address)
-        self.setWindowTitle("Open this address?" if allowed else "This address is not opened")
+        self.setWindowTitle(
+            tr("Link", "Open this address?") if allowed else tr("Link", "This address is not opened")
+        )
         self.setIcon(QMessageBox.Icon.NoIcon)
         self.setTextFormat(Qt.TextFormat.PlainText)
         # Broken where it can be: a box cannot scroll sideways.
         shown = spelled_out(self._address)
         self.setText("\n".join(shown[place : place + 70] for place in range(0, len(shown), 70)))
-        self.setInformativeText(WARNING if allowed else REFUSED)
+        self.setInformativeText(tr("Link", WARNING) if allowed else tr("Link", REFUSED))
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.open_button: QPushButton | None = None
         if allowed:
-            self.open_button = self.addButton("Open", QMessageBox.ButtonRole.AcceptRole)
-        self.copy_button = self.addButton("Copy the address", QMessageBox.ButtonRole.ActionRole)
+            self.open_button = self.addButton(tr("Link", "Open"), QMessageBox.ButtonRole.AcceptRole)
+        self.copy_button = self.addButton(tr("Link", "Copy the address"), QMessageBox.ButtonRole.ActionRole)
         self.cancel_button = self.addButton(QMessageBox.StandardButton.Cancel)
         self.setDefaultButton(self.cancel_button)
         self.setEscapeButton(self.cancel_button)

@@ -18,6 +18,7 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistent
 
 from app.chat.book import ChatBook
 from app.chat.conversation import Chat
+from app.language import mark, numbers, tr
 from app.storage.search import Hit
 from app.storage.words import Snippet, hits
 
@@ -25,10 +26,15 @@ Index = QModelIndex | QPersistentModelIndex
 TOP = QModelIndex()
 HOUR_MS = 3_600_000
 
-PINNED = "Pinned"
-DAYS = ((0, "Today"), (1, "Yesterday"), (7, "Previous 7 days"), (30, "Previous 30 days"))
-OLDER = "Older"
-NOTHING = "Nothing found"
+PINNED = mark("Chats", "Pinned")
+DAYS = (
+    (0, mark("Chats", "Today")),
+    (1, mark("Chats", "Yesterday")),
+    (7, mark("Chats", "Previous 7 days")),
+    (30, mark("Chats", "Previous 30 days")),
+)
+OLDER = mark("Chats", "Older")
+NOTHING = mark("Chats", "Nothing found")
 
 
 class Part(IntEnum):
@@ -121,12 +127,13 @@ class ChatListModel(QAbstractListModel):
         if self._query:
             by_id = {chat.id: chat for chat in chats}
             rows = [by_id[chat_id] for chat_id in self._found if chat_id in by_id]
-            yield Heading(f"{len(rows):,} found" if rows else NOTHING)
+            found = tr("Chats", "{count} found").format(count=numbers.whole(len(rows)))
+            yield Heading(found if rows else tr("Chats", NOTHING))
             yield from rows
             return
         pinned = [chat for chat in chats if chat.pinned]
         if pinned:
-            yield Heading(PINNED)
+            yield Heading(tr("Chats", PINNED))
             yield from pinned
         for folder in self._book.folders:
             yield Heading(folder, folder)
@@ -140,7 +147,7 @@ class ChatListModel(QAbstractListModel):
             name = next((text for begins, text in edges if chat.updated >= begins), OLDER)
             if name != heading:
                 heading = name
-                yield Heading(name)
+                yield Heading(tr("Chats", name))
             yield chat
 
     def _arrange(self, moved: Chat | None = None) -> None:
@@ -206,20 +213,18 @@ class ChatListModel(QAbstractListModel):
         if role == Qt.ItemDataRole.AccessibleTextRole:
             if not row.folder:
                 return row.text
-            return f"Folder: {row.text}, {'folded' if folded else 'open'}"
+            words = tr("Chats", "Folder: {name}, folded") if folded else tr("Chats", "Folder: {name}, open")
+            return words.format(name=row.text)
         return None
 
     def _of_chat(self, chat: Chat, role: int) -> Any:
         hit = self._found.get(chat.id) if self._query else None
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole, Qt.ItemDataRole.ToolTipRole):
-            return chat.title
+            return chat.shown_title
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            words = f"Chat: {chat.title}" + (", pinned" if chat.pinned else "")
-            if hit is not None and hit.snippet.text:
-                words += f": {hit.snippet.text}"
-            return words + (", a reply is being written" if chat.running else "")
+            return _spoken(chat, hit.snippet.text if hit is not None else "")
         if role == Part.HITS:
-            return hits(chat.title, self._query) if self._query else []
+            return hits(chat.shown_title, self._query) if self._query else []
         if role == Part.SNIPPET:
             return hit.snippet if hit is not None else Snippet("", ())
         return False if role == Part.HEADING else None
@@ -238,6 +243,15 @@ class ChatListModel(QAbstractListModel):
         if isinstance(row, Heading):
             return Qt.ItemFlag.ItemIsEnabled
         return super().flags(index)
+
+
+def _spoken(chat: Chat, snippet: str) -> str:
+    """A chat for a screen reader. The parts stand beside each other in every language."""
+    words = tr("Chats", "Chat: {name}, pinned") if chat.pinned else tr("Chats", "Chat: {name}")
+    words = words.format(name=chat.shown_title)
+    if snippet:
+        words += f": {snippet}"
+    return f"{words}, {tr('Chats', 'a reply is being written')}" if chat.running else words
 
 
 def _same(one: Row, other: Row) -> bool:

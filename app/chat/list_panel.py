@@ -21,11 +21,12 @@ from app.chat.book import ChatBook
 from app.chat.conversation import Chat
 from app.chat.list_delegate import ChatRowDelegate
 from app.chat.list_model import ChatListModel, Part
+from app.language import mark, tr
 from app.storage.search import Hit
 
 SEARCH_MS = 60
 """Time after the last key at which a search begins."""
-NO_FOLDER = "No folder"
+NO_FOLDER = mark("Chats", "No folder")
 
 Find = Callable[[str], Sequence[Hit]]
 
@@ -53,9 +54,9 @@ class ChatListPanel(QWidget):
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 12, 0, 8)
         outer.setSpacing(8)
-        self.new_button = QPushButton("New chat")
+        self.new_button = QPushButton(tr("Chats", "New chat"))
         icons.dress(self.new_button, "new-chat")
-        self.new_button.setAccessibleName("New chat")
+        self.new_button.setAccessibleName(tr("Chats", "New chat"))
         self.new_button.clicked.connect(self._on_new)
         self.search = _SearchField()
         self.search.setVisible(find is not None)
@@ -73,7 +74,7 @@ class ChatListPanel(QWidget):
         outer.addLayout(top)
         self.view = QListView()
         self.view.setObjectName("chatList")
-        self.view.setAccessibleName("Chats")
+        self.view.setAccessibleName(tr("Chats", "Chats"))
         self.view.setModel(self.model)
         self._delegate = ChatRowDelegate(self)
         self.view.setItemDelegate(self._delegate)
@@ -97,30 +98,30 @@ class ChatListPanel(QWidget):
         self._select(book.current)
 
     def _make_actions(self) -> None:
-        self.rename_action = QAction("&Rename chat", self)
+        self.rename_action = QAction(tr("Chats", "&Rename chat"), self)
         self.rename_action.setShortcut(QKeySequence("F2"))
         self.rename_action.triggered.connect(self.rename_current)
-        self.delete_action = QAction("&Delete chat", self)
+        self.delete_action = QAction(tr("Chats", "&Delete chat"), self)
         self.delete_action.setShortcut(QKeySequence(Qt.Key.Key_Delete))
         self.delete_action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         self.delete_action.triggered.connect(lambda: self.delete_requested.emit(self._book.current))
         self.view.addAction(self.delete_action)
-        self.pin_action = QAction("P&in chat", self)
+        self.pin_action = QAction(tr("Chats", "P&in chat"), self)
         self.pin_action.setCheckable(True)
         self.pin_action.setShortcut(QKeySequence("Ctrl+D"))
         self.pin_action.triggered.connect(lambda on: self._book.current.pin(on))
-        self.instructions_action = QAction("S&ystem prompt and settings of this chat…", self)
+        self.instructions_action = QAction(tr("Chats", "S&ystem prompt and settings of this chat…"), self)
         self.instructions_action.setShortcut(QKeySequence("Ctrl+I"))
         self.instructions_action.triggered.connect(
             lambda: self.instructions_requested.emit(self._book.current)
         )
-        self.export_action = QAction("&Export chat…", self)
+        self.export_action = QAction(tr("Chats", "&Export chat…"), self)
         self.export_action.setShortcut(QKeySequence("Ctrl+Shift+S"))
         self.export_action.triggered.connect(lambda: self.export_requested.emit(self._book.current))
-        self.new_folder_action = QAction("Move to a &new folder…", self)
+        self.new_folder_action = QAction(tr("Chats", "Move to a &new folder…"), self)
         self.new_folder_action.setShortcut(QKeySequence("Ctrl+Shift+N"))
         self.new_folder_action.triggered.connect(lambda: self.folder_requested.emit(self._book.current))
-        self.folder_menu = QMenu("Move to f&older", self)
+        self.folder_menu = QMenu(tr("Chats", "Move to f&older"), self)
         self.folder_menu.aboutToShow.connect(self._fill_folders)
 
     # ------------------------------------------------------------------ search
@@ -219,7 +220,7 @@ class ChatListPanel(QWidget):
     def _fill_folders(self) -> None:
         chat = self._book.current
         self.folder_menu.clear()
-        for text, folder in ((NO_FOLDER, ""), *((name, name) for name in self._book.folders)):
+        for text, folder in ((tr("Chats", NO_FOLDER), ""), *((name, name) for name in self._book.folders)):
             # A mnemonic in a name would be eaten: "&" is doubled.
             action = self.folder_menu.addAction(text.replace("&", "&&"))
             action.setCheckable(True)
@@ -239,8 +240,8 @@ class _SearchField(QLineEdit):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setPlaceholderText("Search chats")
-        self.setAccessibleName("Search titles and messages of all chats")
+        self.setPlaceholderText(tr("Chats", "Search chats"))
+        self.setAccessibleName(tr("Chats", "Search titles and messages of all chats"))
         self.setClearButtonEnabled(True)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

@@ -1,4 +1,4 @@
-"""Chats as Markdown, for people to read elsewhere. No Qt here.
+"""Chats as Markdown, for people to read elsewhere. No widgets here.
 
 Replies are Markdown already; prompts are quoted as they were typed. Nothing is escaped
 in a reply: what a reader's program makes of it is its own affair.
@@ -6,9 +6,9 @@ in a reply: what a reader's program makes of it is its own affair.
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from app.chat.conversation import Chat, ChatMessage
+from app.language import numbers, tr
+from app.language.engine_texts import of_engine
 from engine.protocol import Role
 
 
@@ -21,13 +21,15 @@ def message_markdown(message: ChatMessage) -> str:
 
 def chat_markdown(chat: Chat) -> str:
     """The versions of a chat that are shown, with who wrote them."""
-    when = datetime.fromtimestamp(chat.created).strftime("%Y-%m-%d %H:%M")
-    parts = [f"# {chat.title}", f"*{when}*"]
+    parts = [f"# {chat.shown_title}", f"*{numbers.moment(chat.created)}*"]
     if chat.system_prompt.strip():
-        parts.append("## System prompt\n\n" + chat.system_prompt.strip())
+        heading = tr("Chats", "System prompt")
+        parts.append(f"## {heading}\n\n{chat.system_prompt.strip()}")
     for message in chat.messages:
-        name = "You" if message.role is Role.USER else message.model_name or "Reply"
+        name = message.model_name or tr("Chats", "Reply")
+        if message.role is Role.USER:
+            name = tr("Chats", "You")
         parts.append(f"## {name}\n\n{message_markdown(message)}".rstrip())
         if message.problem is not None:
-            parts.append(f"*{message.problem.message}*")
+            parts.append(f"*{of_engine(message.problem.message)}*")
     return "\n\n".join(parts) + "\n"

@@ -15,6 +15,7 @@ from app.chat.message_text import MessageText
 from app.chat.text_flow import TextFlow
 from app.chat.thinking_fold import ThinkingFold
 from app.chat.token_marks import TokenMarks
+from app.language import tr
 from app.markdown.sections import SectionFinder, Sections
 
 TAIL = 32
@@ -28,9 +29,12 @@ class MessageBody(QWidget):
     link_clicked = Signal(str)
     position_shown = Signal(object, QRect)
 
-    def __init__(self, name: str, literal: bool = False, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, name: str, literal: bool = False, parent: QWidget | None = None, thoughts: str = ""
+    ) -> None:
+        """``name`` is what a screen reader calls the text, and ``thoughts`` what was thought before it."""
         super().__init__(parent)
-        self._name = name
+        self._thoughts_name = thoughts or tr("Reply", "Thoughts of the model")
         self._literal = literal
         self._highlight = True
         self._step: int | None = None
@@ -96,7 +100,7 @@ class MessageBody(QWidget):
         answer = sections.answer_start
         if sections.has_thoughts:
             if self.thoughts is None:
-                self.thoughts = ThinkingFold(self.marks, self._name)
+                self.thoughts = ThinkingFold(self.marks, self._thoughts_name)
                 self._layout.insertWidget(0, self.thoughts)
                 self._wire(self.thoughts.flow)
             begin = max(self._fed, sections.thought_start)

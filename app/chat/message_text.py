@@ -29,6 +29,7 @@ from app.chat.formula_pictures import FormulaPictures
 from app.chat.highlight import MarkLayer
 from app.chat.selection import selected_text
 from app.chat.token_marks import TokenMarks
+from app.language import numbers, tr
 from app.markdown.blocks import IMAGE, LINK, Kind, Span, displayed, literal
 from app.markdown.formats import BlockFormats
 from app.markdown.growing import GrowingText
@@ -296,12 +297,14 @@ class MessageText(QTextEdit):
         position = self._hit(point)
         span = self._span_at(position)
         if span is not None and span.link:
-            return f"Opens only after you confirm: {span.link[:300]}"
+            return tr("Reply", "Opens only after you confirm: {address}").format(address=span.link[:300])
         found = self._step_at(position)
         if found is None:
             return ""
-        source = "drafted by the head, accepted by the target" if found[1] else "chosen by the target"
-        return f"Step {found[0]}: {source}"
+        words = tr("Reply", "Step {number}: chosen by the target")
+        if found[1]:
+            words = tr("Reply", "Step {number}: drafted by the head, accepted by the target")
+        return words.format(number=numbers.whole(found[0]))
 
     # ------------------------------------------------------------------ Qt
 

@@ -12,6 +12,8 @@ from app.chat.conversation import ChatMessage
 from app.chat.message_body import MessageBody
 from app.chat.thinking_fold import thought_seconds
 from app.chat.version_switch import VersionSwitch
+from app.language import numbers, tr, tr_n
+from app.language.engine_texts import of_engine
 from app.markdown.plain import plain_text
 from engine.protocol import Role
 
@@ -47,8 +49,7 @@ class MessageView(QWidget):
         super().__init__(parent)
         self.message = message
         self._last_state: object = None
-        name = "Your prompt" if message.role is Role.USER else f"Reply of {message.model_name or 'the model'}"
-        self.body = MessageBody(name, literal=message.role is Role.USER)
+        self.body = _body_of(message)
         self.body.set_highlight(highlight)
         self.versions = VersionSwitch()
         self.versions.stepped.connect(lambda step: self.version_requested.emit(self.message, step))
@@ -76,9 +77,9 @@ class MessageView(QWidget):
         row.addStretch(1)
         row.addWidget(bubble, 6)
         outer.addLayout(row)
-        self._edit = _small_button("edit", "Edit this prompt")
+        self._edit = _small_button("edit", tr("Reply", "Edit this prompt"))
         self._edit.clicked.connect(lambda: self.edit_requested.emit(self.message))
-        self._copy = _small_button("copy", "Copy this prompt")
+        self._copy = _small_button("copy", tr("Reply", "Copy this prompt"))
         self._copy.clicked.connect(lambda: self._copy_text(self._copy, "copy", self.message.text))
         below = QHBoxLayout()
         below.setSpacing(2)
@@ -89,7 +90,7 @@ class MessageView(QWidget):
         outer.addLayout(below)
 
     def _build_reply(self, outer: QVBoxLayout) -> None:
-        name = self.message.model_name or "Reply"
+        name = self.message.model_name or tr("Reply", "Reply")
         self._name = QLabel(name)
         self._name.setTextFormat(Qt.TextFormat.PlainText)
         self._name.setProperty("textRole", "small")
@@ -103,15 +104,15 @@ class MessageView(QWidget):
         row.setContentsMargins(0, 2, 0, 0)
         row.setSpacing(2)
         self._figures = _wrapped_label("small")
-        self._copy = _small_button("copy", "Copy this reply")
+        self._copy = _small_button("copy", tr("Reply", "Copy this reply"))
         self._copy.clicked.connect(lambda: self._copy_text(self._copy, "copy", plain_text(self.answer)))
-        self._copy_source = _small_button("markdown", "Copy this reply as Markdown")
+        self._copy_source = _small_button("markdown", tr("Reply", "Copy this reply as Markdown"))
         self._copy_source.clicked.connect(
             lambda: self._copy_text(self._copy_source, "markdown", self.answer)
         )
-        self._again = _small_button("again", "Write this reply again")
+        self._again = _small_button("again", tr("Reply", "Write this reply again"))
         self._again.clicked.connect(lambda: self.regenerate_requested.emit(self.message))
-        self._continue = _small_button("continue", "Continue this reply")
+        self._continue = _small_button("continue", tr("Reply", "Continue this reply"))
         self._continue.clicked.connect(lambda: self.continue_requested.emit(self.message))
         row.addWidget(self._copy)
         row.addWidget(self._copy_source)
@@ -146,10 +147,17 @@ class MessageView(QWidget):
         folded = len(lines) > most + 5
         self.body.show_text("\n".join(lines[:most]) if folded else self.message.text)
         self._lines = most
-        whole = len(lines) <= self._lines + UNFOLD_LINES
-        self._more.setText(f"Show all {len(lines):,} lines" if whole else f"Show {UNFOLD_LINES:,} of {len(lines):,} lines more")
+        self._more.setText(self._unfold_words(len(lines)))
         self._more.setVisible(folded)
         self._narrow()
+
+    def _unfold_words(self, lines: int) -> str:
+        if lines <= self._lines + UNFOLD_LINES:
+            return tr_n("Reply", "Show {count} line", "Show all {count} lines", lines).format(
+                count=numbers.whole(lines)
+            )
+        words = tr_n("Reply", "Show {some} of {count} line more", "Show {some} of {count} lines more", lines)
+        return words.format(some=numbers.whole(UNFOLD_LINES), count=numbers.whole(lines))
 
     def _narrow(self) -> None:
         """A bubble no wider than its text."""
@@ -173,8 +181,9 @@ class MessageView(QWidget):
         self._say(
             "state", "small", figures.progress(message) if message.is_running and not message.text else ""
         )
-        self._say("problem", "error", f"{problem.message} {problem.next_step}".strip() if problem else "")
-        self._say("notice", "small", message.notice)
+        said = f"{of_engine(problem.message)} {of_engine(problem.next_step)}".strip() if problem else ""
+        self._say("problem", "error", said)
+        self._say("notice", "small", of_engine(message.notice))
         self.body.setVisible(bool(message.text))
         self._footer.setVisible(not message.is_running)
         self._copy.setVisible(bool(message.text))
@@ -184,7 +193,7 @@ class MessageView(QWidget):
             self._figures.setToolTip(figures.details(message.stats))
         elif not message.is_running:
             parts = figures.live(message.live) if message.text else []
-            reason = [figures.REASONS[message.reason]] if message.reason is not None else []
+            reason = [figures.reason(message.reason)] if message.reason is not None else []
             self._figures.setText(figures.line([*parts, *reason]))
 
     def _say(self, name: str, role: str, text: str) -> None:
@@ -227,6 +236,16 @@ class MessageView(QWidget):
         icons.dress(button, "check", "accepted", self.palette())
         QTimer.singleShot(1200, button, lambda: icons.dress(button, icon, "muted", self.palette()))
         self.copied.emit()
+
+
+def _body_of(message: ChatMessage) -> MessageBody:
+    if message.role is Role.USER:
+        return MessageBody(tr("Reply", "Your prompt"), literal=True)
+    model = message.model_name
+    if not model:
+        return MessageBody(tr("Reply", "Reply of the model"))
+    thoughts = tr("Reply", "Thoughts of {model}").format(model=model)
+    return MessageBody(tr("Reply", "Reply of {model}").format(model=model), thoughts=thoughts)
 
 
 def _wrapped_label(role: str) -> QLabel:

@@ -1,4 +1,4 @@
-"""Observers for plain Python objects, so that the chat's model needs no Qt."""
+"""Observers for plain Python objects, so that the chat's model needs no signals."""
 
 from __future__ import annotations
 

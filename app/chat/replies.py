@@ -14,6 +14,7 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.chat.conversation import Chat, ChatMessage, Saved
 from app.client import EngineClient
+from app.language import mark
 from engine.protocol import (
     Failed,
     Finished,
@@ -229,8 +230,8 @@ class Replies(QObject):
         if self._unsent is not None and self._reply is not None:
             self._on_failed(
                 Failed(
-                    "The engine stopped before it got the prompt.",
-                    "Restart the engine and write the reply again.",
+                    mark("engine", "The engine stopped before it got the prompt."),
+                    mark("engine", "Restart the engine and write the reply again."),
                     kind="worker",
                     request_id=self._reply.request_id,
                 )

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.chat.message_text import MessageText
 from app.chat.token_marks import TokenMarks
+from app.language import numbers, tr
 from app.markdown.sections import PIECE, pieces
 
 
@@ -90,7 +91,11 @@ class TextFlow(QWidget):
 
     def _add(self) -> MessageText:
         piece = MessageText(self._marks, self._literal)
-        piece.setAccessibleName(self._name if not self.pieces else f"{self._name}, part {len(self.pieces) + 1}")
+        name = self._name
+        if self.pieces:
+            number = numbers.whole(len(self.pieces) + 1)
+            name = tr("Reply", "{name}, part {number}").format(name=name, number=number)
+        piece.setAccessibleName(name)
         piece.layer.set_visible(self._highlight)
         piece.step_clicked.connect(self.step_clicked)
         piece.link_clicked.connect(self.link_clicked)

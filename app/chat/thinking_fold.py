@@ -11,6 +11,7 @@ from app.chat import figures
 from app.chat.conversation import ChatMessage
 from app.chat.text_flow import TextFlow
 from app.chat.token_marks import TokenMarks
+from app.language import numbers, tr, tr_n
 
 
 def thought_seconds(message: ChatMessage, start: int, end: int) -> float:
@@ -30,7 +31,7 @@ class ThinkingFold(QWidget):
 
     def __init__(self, marks: TokenMarks, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.flow = TextFlow(marks, f"Thoughts of {name}")
+        self.flow = TextFlow(marks, name)
         self._words = 0
         self._counted = 0
         self.button = QToolButton()
@@ -70,17 +71,21 @@ class ThinkingFold(QWidget):
         # A word that is cut in two counts twice at most.
         self._words += len(text[self._counted :].split())
         self._counted = len(text)
-        length = figures.count(self._words, "word")
+        length = tr_n("Reply", "{count} word", "{count} words", self._words).format(
+            count=numbers.whole(self._words)
+        )
         if running:
-            words = f"Thinking… {length}"
+            words = tr("Reply", "Thinking… {length}").format(length=length)
         elif seconds > 0:
-            words = f"Thought for about {figures.seconds(seconds)} · {length}"
+            words = tr("Reply", "Thought for about {time} · {length}").format(
+                time=figures.seconds(seconds), length=length
+            )
         else:
-            words = f"Thoughts · {length}"
+            words = tr("Reply", "Thoughts · {length}").format(length=length)
         if words != self.button.text():
             self.button.setText(words)
             self.button.setAccessibleName(words)
-            self.button.setToolTip("Show or hide what the model thought before it answered")
+            self.button.setToolTip(tr("Reply", "Show or hide what the model thought before it answered"))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """A line beside the thoughts sets them off from the answer."""

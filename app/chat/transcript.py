@@ -31,6 +31,7 @@ from app.chat.conversation import Chat, ChatMessage
 from app.chat.link_dialog import LinkDialog
 from app.chat.message_text import MessageText
 from app.chat.message_view import MessageView
+from app.language import numbers, tr, tr_n
 from app.markdown import colouring
 
 FIRST = 8
@@ -78,7 +79,7 @@ class Transcript(QScrollArea):
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAccessibleName("Conversation")
+        self.setAccessibleName(tr("Reply", "Conversation"))
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._column = MessageColumn()
         self._layout = QVBoxLayout(self._column)
@@ -100,8 +101,8 @@ class Transcript(QScrollArea):
         self._jump = QToolButton(self)
         self._jump.setObjectName("jumpToEnd")
         icons.dress(self._jump, "down")
-        self._jump.setToolTip("Go to the newest text")
-        self._jump.setAccessibleName("Go to the newest text")
+        self._jump.setToolTip(tr("Reply", "Go to the newest text"))
+        self._jump.setAccessibleName(tr("Reply", "Go to the newest text"))
         self._jump.clicked.connect(self.follow)
         self._jump.hide()
         bar = self.verticalScrollBar()
@@ -241,7 +242,9 @@ class Transcript(QScrollArea):
                 self._watch(message)  # it is being continued
                 self._mark(message)
         self._earlier.setVisible(0 < self._first <= self._goal)
-        self._earlier.setText(f"Show {min(PAGE, self._first)} earlier messages")
+        more = min(PAGE, self._first)
+        words = tr_n("Reply", "Show {count} earlier message", "Show {count} earlier messages", more)
+        self._earlier.setText(words.format(count=numbers.whole(more)))
         self._update_actions()
         self._realiser.start()
 

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QWidget
 
 from app import icons
+from app.language import numbers, tr
 
 
 class VersionSwitch(QWidget):
@@ -19,10 +20,10 @@ class VersionSwitch(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(1)
-        self.before = self._button("chevron-left", "Version before", -1)
+        self.before = self._button("chevron-left", tr("Reply", "Version before"), -1)
         self.label = QLabel()
         self.label.setProperty("textRole", "small")
-        self.after = self._button("chevron-right", "Version after", 1)
+        self.after = self._button("chevron-right", tr("Reply", "Version after"), 1)
         for part in (self.before, self.label, self.after):
             row.addWidget(part)
         self.hide()
@@ -40,7 +41,8 @@ class VersionSwitch(QWidget):
     def show_versions(self, place: int, count: int, enabled: bool) -> None:
         """``place`` counts from 1; ``enabled``: nothing is being written in this chat."""
         self.setVisible(count > 1)
-        self.label.setText(f"{place}/{count}")
-        self.label.setAccessibleName(f"Version {place} of {count}")
+        shown = {"place": numbers.whole(place), "count": numbers.whole(count)}
+        self.label.setText("{place}/{count}".format(**shown))
+        self.label.setAccessibleName(tr("Reply", "Version {place} of {count}").format(**shown))
         self.before.setEnabled(enabled and place > 1)
         self.after.setEnabled(enabled and place < count)

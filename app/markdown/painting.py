@@ -10,6 +10,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFont, QPainter, QPalette, QPen
 
 from app import theme
+from app.language import tr
 from app.markdown.blocks import ITEM, QUOTE, Kind
 from app.markdown.formats import STEPS
 from app.markdown.writing import DocumentWriter
@@ -100,7 +101,7 @@ class Ground:
         self._painter.drawRoundedRect(area.adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
         bar = area.top() + formats.head - formats.padding / 2
         self._painter.drawLine(QPointF(area.left() + 1, round(bar) + 0.5), QPointF(area.right() - 1, round(bar) + 0.5))
-        name = writer.units[number].block.language or "text"
+        name = writer.units[number].block.language or tr("Reply", "text")
         font = QFont(self._font)
         font.setPointSizeF(font.pointSizeF() * 0.88)
         self._painter.setFont(font)

@@ -164,9 +164,9 @@ def test_the_reply_is_found_by_its_request() -> None:
     assert book.find_reply("r8") is None
 
 
-def test_the_model_of_the_chats_needs_no_qt() -> None:
+def test_the_model_of_the_chats_needs_no_widgets() -> None:
     code = (
-        "import sys; sys.modules['PySide6'] = None\n"
+        "import sys; sys.modules['PySide6.QtWidgets'] = sys.modules['PySide6.QtGui'] = None\n"
         "import app.chat.conversation, app.chat.book, app.chat.figures\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
