@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from xml.sax.saxutils import escape
 
 import pytest
 from PySide6.QtCore import QTranslator
 from PySide6.QtWidgets import QApplication
 
-from app.language import fields_of, mark, same_fields, tr, tr_n
+from app.language import engine_texts, fields_of, mark, same_fields, tr, tr_n
 from app.language.choice import Language, best_of
+from app.language.engine_texts import of_engine
 from app.language.mnemonics import plain
 
 
@@ -44,7 +47,8 @@ def test_a_text_is_translated_in_its_context(planted: dict[tuple[str, str], str]
 
 
 @pytest.mark.parametrize(
-    "broken", ["{n} Token", "Token", "{count} {count} Token", "{count:d} Token", "{count!r} Token", "{count Token"]
+    "broken",
+    ["{n} Token", "Token", "{count} {count} Token", "{count:d} Token", "{count!r} Token", "{count Token"],
 )
 def test_a_translation_with_other_placeholders_is_not_used(
     planted: dict[tuple[str, str], str], broken: str
@@ -99,3 +103,44 @@ def test_the_systems_language(wanted: list[str], language: Language) -> None:
 )
 def test_a_menus_text_without_its_mnemonic(text: str, shown: str) -> None:
     assert plain(text) == shown
+
+
+@pytest.fixture
+def german(
+    planted: dict[tuple[str, str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., None]:
+    """``german({source: translation})``: what the engine can say, and how that is in German."""
+
+    def say(texts: dict[str, str]) -> None:
+        messages = "".join(f"<message><source>{escape(text)}</source></message>" for text in texts)
+        file = f"<TS><context><name>engine</name>{messages}</context></TS>"
+        (tmp_path / "eyrie_de.ts").write_text(file, encoding="utf-8")
+        planted.update({("engine", source): translated for source, translated in texts.items()})
+
+    monkeypatch.setattr(engine_texts, "folder", lambda: tmp_path)
+    monkeypatch.setattr(engine_texts, "shown", lambda: Language.GERMAN)
+    engine_texts.templates.cache_clear()
+    engine_texts._translated.cache_clear()
+    return say
+
+
+def test_the_engines_texts_are_found_with_their_fields_filled_in(german: Callable[..., None]) -> None:
+    german(
+        {
+            "No model is loaded.": "Kein Modell geladen.",
+            "{0} is damaged: {1}": "{1}, also ist {0} beschädigt.",
+            "The file {0} is damaged: {1}": "Datei {0}: {1}",
+            "it holds {{{0}}}.": "es enthält {{{0}}}.",
+            "broken {0} here": "kaputt {1} da",
+        }
+    )
+    assert of_engine("No model is loaded.") == "Kein Modell geladen."
+    assert of_engine("The file a {b} c is damaged: line 1\nline 2") == "Datei a {b} c: line 1\nline 2"
+    assert of_engine("The file x is damaged: it holds {0}.") == "Datei x: es enthält {0}."
+    assert of_engine("model is damaged: too short") == "too short, also ist model beschädigt."
+    assert of_engine("No model is loaded. Something new. No model is loaded.") == (
+        "Kein Modell geladen. Something new. Kein Modell geladen."
+    )
+    assert of_engine("Nothing of this is known.") == "Nothing of this is known."
+    assert of_engine("broken 5 here") == "broken 5 here"
+    assert of_engine("") == ""
