@@ -10,6 +10,7 @@ from app import icons
 from app.chat.list_panel import ChatListPanel
 from app.language import tr
 from app.language.engine_texts import of_engine
+from app.language.mnemonics import plain
 from app.method_menu import MethodMenu, can_draft, method_in_use
 from app.settings.per_model import ModelSettings
 from engine.protocol import ModelInfo, Needs
@@ -26,68 +27,86 @@ class Actions:
             if icon:
                 icons.dress(action, icon)
             action.setCheckable(check)
-            hint = tip or text.replace("&", "").rstrip("…")
-            action.setToolTip(f"{hint} ({keys})" if keys else hint)
+            hint = tip or plain(text)
+            shown = QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)
+            action.setToolTip(f"{hint} ({shown})" if keys else hint)
             action.setIconVisibleInMenu(False)
             window.addAction(action)
             return action
 
-        self.new_chat = make("&New chat", "Ctrl+N", "new-chat")
-        self.settings = make("&Settings…", "Ctrl+,", "settings")
+        self.new_chat = make(tr("Menu", "&New chat"), "Ctrl+N", "new-chat")
+        self.settings = make(tr("Menu", "&Settings…"), "Ctrl+,", "settings")
         self.settings.setMenuRole(QAction.MenuRole.PreferencesRole)
-        self.quit = make("&Quit", "Ctrl+Q")
+        self.quit = make(tr("Menu", "&Quit"), "Ctrl+Q")
         self.quit.setMenuRole(QAction.MenuRole.QuitRole)
-        self.stop = make("&Stop the reply", "Esc", "stop")
-        self.again = make("&Write the last reply again", "Ctrl+R", "again")
-        self.copy_reply = make("&Copy the last reply", "Ctrl+Shift+C", "copy")
-        self.eagle = make("&EAGLE", "Ctrl+E", "eagle", check=True)
-        self.resume = make("Con&tinue the last reply", "Ctrl+Shift+R", "continue")
-        self.edit_prompt = make("&Edit the last prompt", "Ctrl+Up", "edit")
-        self.version_before = make("Version &before", "Alt+Left")
-        self.version_after = make("Version a&fter", "Alt+Right")
-        self.copy_chat = make("Copy the chat as &Markdown", "Ctrl+Shift+M")
-        self.search = make("Searc&h chats", "Ctrl+F", "search")
-        self.undo_delete = make("&Undo deleting a chat", "Ctrl+Shift+Z")
-        self.import_chats = make("&Import chats…", "Ctrl+Shift+O")
-        self.export_all = make("Export &all chats…", "Ctrl+Shift+A")
-        self.free = make("&Free the GPU", "Ctrl+Shift+U", tip="Unload the model and give its memory back")
-        self.cancel_load = make("Cancel loa&ding", "Ctrl+.")
-        self.reload = make("&Load the model", "Ctrl+Shift+L")
-        self.restart = make("&Restart the engine", "Ctrl+Shift+K")
-        self.palette = make("&Find a command…", "Ctrl+K")
+        self.stop = make(tr("Menu", "&Stop the reply"), "Esc", "stop")
+        self.again = make(tr("Menu", "&Write the last reply again"), "Ctrl+R", "again")
+        self.copy_reply = make(tr("Menu", "&Copy the last reply"), "Ctrl+Shift+C", "copy")
+        self.eagle = make(tr("Menu", "&EAGLE"), "Ctrl+E", "eagle", check=True)
+        self.resume = make(tr("Menu", "Con&tinue the last reply"), "Ctrl+Shift+R", "continue")
+        self.edit_prompt = make(tr("Menu", "&Edit the last prompt"), "Ctrl+Up", "edit")
+        self.version_before = make(tr("Menu", "Version &before"), "Alt+Left")
+        self.version_after = make(tr("Menu", "Version a&fter"), "Alt+Right")
+        self.copy_chat = make(tr("Menu", "Copy the chat as &Markdown"), "Ctrl+Shift+M")
+        self.search = make(tr("Menu", "Searc&h chats"), "Ctrl+F", "search")
+        self.undo_delete = make(tr("Menu", "&Undo deleting a chat"), "Ctrl+Shift+Z")
+        self.import_chats = make(tr("Menu", "&Import chats…"), "Ctrl+Shift+O")
+        self.export_all = make(tr("Menu", "Export &all chats…"), "Ctrl+Shift+A")
+        self.free = make(
+            tr("Menu", "&Free the GPU"),
+            "Ctrl+Shift+U",
+            tip=tr("Menu", "Unload the model and give its memory back"),
+        )
+        self.cancel_load = make(tr("Menu", "Cancel loa&ding"), "Ctrl+.")
+        self.reload = make(tr("Menu", "&Load the model"), "Ctrl+Shift+L")
+        self.restart = make(tr("Menu", "&Restart the engine"), "Ctrl+Shift+K")
+        self.palette = make(tr("Menu", "&Find a command…"), "Ctrl+K")
         self.palette.setShortcuts([QKeySequence("Ctrl+K"), QKeySequence("Ctrl+Shift+P")])
-        self.shortcuts = make("&Keyboard shortcuts", "F1")
+        self.shortcuts = make(tr("Menu", "&Keyboard shortcuts"), "F1")
         self.shortcuts.setShortcuts([QKeySequence("F1"), QKeySequence("?")])
-        self.tour = make("&Tour of the window", "Shift+F1")
-        self.hub = make("&Models…", "Ctrl+M", "models", tip="Find, download and load models and heads")
-        self.compare = make("C&ompare with and without EAGLE…", "Ctrl+Shift+E", "compare")
-        self.compare.setIconText("Compare")
-        self.previous_chat = make("&Previous chat", "Ctrl+PgUp")
-        self.next_chat = make("Ne&xt chat", "Ctrl+PgDown")
-        self.write = make("&Go to the prompt", "Ctrl+L")
-        self.chats = make("&Chats", "Ctrl+B", "sidebar", check=True, tip="Show or hide the chats")
-        self.panel = make("&Draft tree", "Ctrl+T", "tree", check=True, tip="Show or hide the draft tree")
-        self.highlight = make("&Mark accepted draft tokens", "Ctrl+H", check=True)
-        self.larger = make("&Larger text", "Ctrl++")
+        self.tour = make(tr("Menu", "&Tour of the window"), "Shift+F1")
+        self.hub = make(
+            tr("Menu", "&Models…"),
+            "Ctrl+M",
+            "models",
+            tip=tr("Menu", "Find, download and load models and heads"),
+        )
+        self.compare = make(tr("Menu", "C&ompare with and without EAGLE…"), "Ctrl+Shift+E", "compare")
+        self.compare.setIconText(tr("Tool bar", "Compare"))
+        self.previous_chat = make(tr("Menu", "&Previous chat"), "Ctrl+PgUp")
+        self.next_chat = make(tr("Menu", "Ne&xt chat"), "Ctrl+PgDown")
+        self.write = make(tr("Menu", "&Go to the prompt"), "Ctrl+L")
+        self.chats = make(
+            tr("Menu", "&Chats"), "Ctrl+B", "sidebar", check=True, tip=tr("Menu", "Show or hide the chats")
+        )
+        self.panel = make(
+            tr("Menu", "&Draft tree"),
+            "Ctrl+T",
+            "tree",
+            check=True,
+            tip=tr("Menu", "Show or hide the draft tree"),
+        )
+        self.highlight = make(tr("Menu", "&Mark accepted draft tokens"), "Ctrl+H", check=True)
+        self.larger = make(tr("Menu", "&Larger text"), "Ctrl++")
         self.larger.setShortcuts([QKeySequence("Ctrl++"), QKeySequence("Ctrl+=")])
-        self.smaller = make("&Smaller text", "Ctrl+-")
-        self.normal_size = make("&Normal text size", "Ctrl+0")
-        self.model_settings = make("&Settings for this model…", "Ctrl+Shift+,")
+        self.smaller = make(tr("Menu", "&Smaller text"), "Ctrl+-")
+        self.normal_size = make(tr("Menu", "&Normal text size"), "Ctrl+0")
+        self.model_settings = make(tr("Menu", "&Settings for this model…"), "Ctrl+Shift+,")
         self.methods = MethodMenu(self.model_settings, window)
-        self.licence = make("Model l&icence…", "Ctrl+Shift+I")
-        self.diagnostics = make("&Copy diagnostics", "Ctrl+Shift+D")
-        self.about = make("&About Eyrie", "Ctrl+F1")
+        self.licence = make(tr("Menu", "Model l&icence…"), "Ctrl+Shift+I")
+        self.diagnostics = make(tr("Menu", "&Copy diagnostics"), "Ctrl+Shift+D")
+        self.about = make(tr("Menu", "&About Eyrie"), "Ctrl+F1")
         self.about.setMenuRole(QAction.MenuRole.AboutRole)
 
     def fill_menus(self, bar: QMenuBar, chats: ChatListPanel) -> None:
         groups: tuple[tuple[str, tuple[QAction | None, ...]], ...] = (
             (
-                "&File",
+                tr("Menu", "&File"),
                 (self.new_chat, self.search, None, self.import_chats, chats.export_action, self.export_all,
                  None, self.settings, None, self.quit),
             ),
             (
-                "&Chat",
+                tr("Menu", "&Chat"),
                 (self.stop, self.again, self.resume, self.edit_prompt, self.version_before,
                  self.version_after, None, self.copy_reply, self.copy_chat, None, self.write,
                  self.previous_chat, self.next_chat, None, chats.rename_action, chats.pin_action,
@@ -95,16 +114,16 @@ class Actions:
                  self.undo_delete),
             ),
             (
-                "&Model",
+                tr("Menu", "&Model"),
                 (self.hub, None, self.eagle, self.methods.menuAction(), self.compare, None, self.reload, self.cancel_load, self.free, self.restart, None,
                  self.model_settings, self.licence),
             ),
             (
-                "&View",
+                tr("Menu", "&View"),
                 (self.chats, self.panel, self.highlight, None, self.larger, self.smaller, self.normal_size),
             ),
             (
-                "&Help",
+                tr("Menu", "&Help"),
                 (self.palette, self.shortcuts, self.tour, None, self.diagnostics, None, self.about),
             ),
         )  # fmt: skip
@@ -121,7 +140,7 @@ class TopBar(QToolBar):
     """Model at the left, switches at the right."""
 
     def __init__(self, actions: Actions, parent: QWidget | None = None) -> None:
-        super().__init__("Tools", parent)
+        super().__init__(tr("Tool bar", "Tools"), parent)
         self._actions = actions
         self.setObjectName("topBar")
         self.setMovable(False)
@@ -159,7 +178,7 @@ class TopBar(QToolBar):
         )  # fmt: skip
         for action in shown:
             self.button(action).setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-            self.button(action).setAccessibleName(action.text().replace("&", "").rstrip("…"))
+            self.button(action).setAccessibleName(plain(action.text()))
 
     def button(self, action: QAction) -> QToolButton:
         widget = self.widgetForAction(action)

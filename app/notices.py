@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QV
 from app.banner import Banner, Offer
 from app.client import DIED, EngineClient
 from app.language import mark, tr
+from app.language.engine_texts import of_engine
 from app.settings.store import SettingsStore
 from engine.protocol import Failed, Loaded, Loading
 
@@ -116,7 +117,8 @@ class NoticeArea(QWidget):
     def show_failure(self, failure: Failed, retry: Callable[[], object] | None = None) -> None:
         """The error bar: what happened, what to do next, and a way to try again."""
         offers = (Offer(tr("Notices", "Try again"), retry),) if retry is not None else ()
-        self.error.say(f"{failure.message} {failure.next_step}".strip(), offers, details_of(failure))
+        text = f"{of_engine(failure.message)} {of_engine(failure.next_step)}".strip()
+        self.error.say(text, offers, details_of(failure))
 
     def say_unloaded(self, text: str) -> None:
         """The model was given back on purpose."""
@@ -132,7 +134,7 @@ class NoticeArea(QWidget):
 
     @Slot(object)
     def _on_loading(self, event: Loading) -> None:
-        self.loading.show_progress(event.message, event.fraction)
+        self.loading.show_progress(of_engine(event.message), event.fraction)
 
     @Slot(object)
     def _on_loaded(self, event: Loaded) -> None:
@@ -140,7 +142,7 @@ class NoticeArea(QWidget):
         self.error.hide()
         model = event.model
         if model.notice:
-            self.engine.say(model.notice)
+            self.engine.say(of_engine(model.notice))
         else:
             self.engine.hide()
         if model.is_demo and not self._store.current.demo_notice_dismissed:
@@ -148,7 +150,7 @@ class NoticeArea(QWidget):
         else:
             self.demo.hide()
         if model.head_name is None:
-            why = model.head_problem or tr("Notices", NO_HEAD)
+            why = of_engine(model.head_problem or "") or tr("Notices", NO_HEAD)
             self.head.say(tr("Notices", "EAGLE is not available. {why}").format(why=why))
         else:
             self.head.hide()

@@ -24,12 +24,18 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import installing, mark, tr
+from app.language.choice import OWN_NAMES, Language
 from app.settings.own_values import FIELDS
 from app.settings.store import LIMITS, Settings, SettingsStore
 from app.theme import ThemeChoice
 
-LONGEST_LABEL = "Longest reply (tokens)"
-THEMES = ((ThemeChoice.SYSTEM, "Follow the system"), (ThemeChoice.LIGHT, "Light"), (ThemeChoice.DARK, "Dark"))
+LONGEST_LABEL = mark("Settings", "Longest reply (tokens)")
+THEMES = (
+    (ThemeChoice.SYSTEM, mark("Settings", "Follow the system")),
+    (ThemeChoice.LIGHT, mark("Settings", "Light")),
+    (ThemeChoice.DARK, mark("Settings", "Dark")),
+)
 
 
 class OptionalNumber(QWidget):
@@ -42,7 +48,9 @@ class OptionalNumber(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         self.automatic = QCheckBox(automatic)
-        self.automatic.setAccessibleName(f"{label}: {automatic}")
+        self.automatic.setAccessibleName(
+            tr("Settings", "{setting}: {choice}").format(setting=label, choice=automatic)
+        )
         self.number = QSpinBox()
         low, high = LIMITS[field]
         self.number.setRange(int(low), int(high))
@@ -72,7 +80,7 @@ class SettingsDialog(QDialog):
         super().__init__(parent)
         self._store = store
         self._filling = False
-        self.setWindowTitle("Settings")
+        self.setWindowTitle(tr("Settings", "Settings"))
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         scroll = QScrollArea()
@@ -100,8 +108,10 @@ class SettingsDialog(QDialog):
         outer.addWidget(self.problem)
         box = QDialogButtonBox()
         box.setContentsMargins(26, 6, 26, 18)
-        self.restore = box.addButton("Restore defaults", QDialogButtonBox.ButtonRole.ResetRole)
-        self.close_button = box.addButton("Close", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.restore = box.addButton(
+            tr("Settings", "Restore defaults"), QDialogButtonBox.ButtonRole.ResetRole
+        )
+        self.close_button = box.addButton(tr("Settings", "Close"), QDialogButtonBox.ButtonRole.AcceptRole)
         self.close_button.setDefault(True)
         self.restore.clicked.connect(store.restore_defaults)
         box.accepted.connect(self.accept)
@@ -137,16 +147,18 @@ class SettingsDialog(QDialog):
             widget.setAccessibleName(label)
         caption = QLabel(label)
         caption.setBuddy(widget)
-        caption.setMinimumWidth(self.fontMetrics().horizontalAdvance(LONGEST_LABEL))
+        caption.setMinimumWidth(self.fontMetrics().horizontalAdvance(tr("Settings", LONGEST_LABEL)))
         form.addRow(caption, widget)
 
     def _build_generation(self, column: QVBoxLayout) -> None:
-        form = self._section(column, "Replies", "Used from the next reply on.")
+        form = self._section(
+            column, tr("Settings", "Replies"), tr("Settings", "Used from the next reply on.")
+        )
         self.temperature = _real("temperature", 0.1, self._changed)
-        self.temperature.setSpecialValueText("0 (greedy)")
+        self.temperature.setSpecialValueText(tr("Settings", "0 (greedy)"))
         self.top_p = _real("top_p", 0.05, self._changed)
         self.top_k = _whole("top_k", self._changed)
-        self.top_k.setSpecialValueText("off")
+        self.top_k.setSpecialValueText(tr("Settings", "off"))
         self.more: dict[str, QDoubleSpinBox | QSpinBox] = {
             "min_p": _real("min_p", 0.01, self._changed),
             "repetition_penalty": _real("repetition_penalty", 0.05, self._changed),
@@ -156,58 +168,94 @@ class SettingsDialog(QDialog):
         }
         self.max_new_tokens = _whole("max_new_tokens", self._changed)
         self.max_new_tokens.setSingleStep(64)
-        self.seed = OptionalNumber("seed", "Seed", "Different each time", 1, self._changed)
-        self._row(
-            form, "Temperature", self.temperature, "0 takes the likeliest token each time; higher is freer."
+        self.seed = OptionalNumber(
+            "seed", tr("Settings", "Seed"), tr("Settings", "Different each time"), 1, self._changed
         )
-        self._row(
-            form, "Top-p", self.top_p, "Keeps the likeliest tokens that together have this probability."
-        )
-        self._row(
-            form, "Top-k", self.top_k, "Keeps this many of the likeliest tokens; 0 switches the filter off."
-        )
+        boxes = {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "top_k": self.top_k,
+            **self.more,
+            "max_new_tokens": self.max_new_tokens,
+            "seed": self.seed,
+        }
         for field, label, tip in FIELDS:
-            if field in self.more:
-                self._row(form, label, self.more[field], tip)
-        self._row(form, "Longest reply (tokens)", self.max_new_tokens)
-        self._row(form, "Seed", self.seed, "The same seed and settings give the same reply again.")
+            self._row(form, tr("Settings", label), boxes[field], tr("Settings", tip) if tip else "")
 
     def _build_tree(self, column: QVBoxLayout) -> None:
         form = self._section(
             column,
-            "Draft tree",
-            "How far the EAGLE head guesses ahead: changes the speed, not what the model would choose.",
+            tr("Settings", "Draft tree"),
+            tr(
+                "Settings",
+                "How far the EAGLE head guesses ahead: changes the speed, not what the model would choose.",
+            ),
         )
-        self.tree_nodes = OptionalNumber("tree_nodes", "Nodes", "Automatic", 8, self._changed)
-        self.tree_depth = OptionalNumber("tree_depth", "Depth", "Automatic", 4, self._changed)
+        nodes, depth, automatic = (
+            tr("Settings", "Nodes"),
+            tr("Settings", "Depth"),
+            tr("Settings", "Automatic"),
+        )
+        self.tree_nodes = OptionalNumber("tree_nodes", nodes, automatic, 8, self._changed)
+        self.tree_depth = OptionalNumber("tree_depth", depth, automatic, 4, self._changed)
         self._row(
-            form, "Nodes", self.tree_nodes, "Tokens checked in one pass of the target, the root included."
+            form,
+            nodes,
+            self.tree_nodes,
+            tr("Settings", "Tokens checked in one pass of the target, the root included."),
         )
-        self._row(form, "Depth", self.tree_depth, "Levels below the root.")
-        self.highlight = QCheckBox("Mark accepted draft tokens in replies")
+        self._row(form, depth, self.tree_depth, tr("Settings", "Levels below the root."))
+        self.highlight = QCheckBox(tr("Settings", "Mark accepted draft tokens in replies"))
         self.highlight.toggled.connect(lambda _: self._changed())
         form.addRow(self.highlight)
 
     def _build_look(self, column: QVBoxLayout) -> None:
-        form = self._section(column, "Appearance")
+        form = self._section(column, tr("Settings", "Appearance"))
         self.theme = QComboBox()
         for choice, text in THEMES:
-            self.theme.addItem(text, choice)
+            self.theme.addItem(tr("Settings", text), choice)
         self.theme.currentIndexChanged.connect(lambda _: self._changed())
-        self.font_size = OptionalNumber("font_size", "Font size", "As the system", 11, self._changed)
-        self.font_size.number.setSuffix(" pt")
-        self._row(form, "Theme", self.theme)
-        self._row(form, "Font size", self.font_size)
-        self.reduced_motion = QCheckBox("Reduce motion: show new text and trees a few times a second")
+        size = tr("Settings", "Font size")
+        self.font_size = OptionalNumber("font_size", size, tr("Settings", "As the system"), 11, self._changed)
+        self.font_size.number.setSuffix(tr("Settings", " pt"))
+        self.language = QComboBox()
+        self.language.addItem(tr("Settings", "Follow the system"), Language.SYSTEM)
+        for language, own_name in OWN_NAMES.items():
+            self.language.addItem(own_name, language)
+        self.language.currentIndexChanged.connect(lambda _: self._changed())
+        self.restart_note = QLabel(tr("Settings", "Eyrie speaks it when it is started the next time."))
+        self.restart_note.setProperty("textRole", "small")
+        self.restart_note.setWordWrap(True)
+        self.restart_note.hide()
+        self._row(form, tr("Settings", "Theme"), self.theme)
+        self._row(form, size, self.font_size)
+        self._row(form, tr("Settings", "Language"), self.language)
+        form.addRow("", self.restart_note)
+        self.reduced_motion = QCheckBox(
+            tr("Settings", "Reduce motion: show new text and trees a few times a second")
+        )
         self.reduced_motion.toggled.connect(lambda _: self._changed())
         form.addRow(self.reduced_motion)
 
     def _build_memory(self, column: QVBoxLayout) -> None:
-        form = self._section(column, "Memory", "An unloaded model comes back with the next prompt.")
-        self.idle_unload = OptionalNumber("idle_unload_minutes", "Unload after", "Never", 30, self._changed)
-        self.idle_unload.number.setSuffix(" min")
+        form = self._section(
+            column,
+            tr("Settings", "Memory"),
+            tr("Settings", "An unloaded model comes back with the next prompt."),
+        )
+        self.idle_unload = OptionalNumber(
+            "idle_unload_minutes",
+            tr("Settings", "Unload after"),
+            tr("Settings", "Never"),
+            30,
+            self._changed,
+        )
+        self.idle_unload.number.setSuffix(tr("Settings", " min"))
         self._row(
-            form, "Unload without use", self.idle_unload, "Gives the GPU back when nothing was asked for so long."
+            form,
+            tr("Settings", "Unload without use"),
+            self.idle_unload,
+            tr("Settings", "Gives the GPU back when nothing was asked for so long."),
         )
 
     # ------------------------------------------------------------------ values
@@ -226,6 +274,8 @@ class SettingsDialog(QDialog):
         self.highlight.setChecked(settings.highlight)
         self.theme.setCurrentIndex(self.theme.findData(settings.theme))
         self.font_size.set_value(settings.font_size)
+        self.language.setCurrentIndex(self.language.findData(settings.language))
+        self._note_language(settings.language)
         self.reduced_motion.setChecked(settings.reduced_motion)
         self.idle_unload.set_value(settings.idle_unload_minutes)
         self._filling = False
@@ -247,10 +297,15 @@ class SettingsDialog(QDialog):
             tree_depth=self.tree_depth.value(),
             highlight=self.highlight.isChecked(),
             theme=ThemeChoice(self.theme.currentData()),
+            language=Language(self.language.currentData()),
             font_size=self.font_size.value(),
             reduced_motion=self.reduced_motion.isChecked(),
             idle_unload_minutes=self.idle_unload.value(),
         )
+
+    def _note_language(self, choice: Language) -> None:
+        """The texts on the screen stay; say when the others come."""
+        self.restart_note.setVisible(installing.language_of(choice) is not installing.shown())
 
     def say_problem(self, text: str) -> None:
         self.problem.setText(text)

@@ -26,7 +26,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.language import tr
+from app.language import mark, tr
+from app.language.engine_texts import of_engine
 from app.settings.load_form import LoadForm
 from app.settings.loading import LoadOptions, options_for, with_options
 from app.settings.own_values import OwnValues
@@ -34,8 +35,12 @@ from app.settings.per_model import ModelSettings, of_model, with_model
 from app.settings.store import SettingsStore
 from engine.protocol import MethodInfo, MethodSetting, ModelInfo, SettingKind
 
-LOSSY = "Changes the distribution: the reply no longer follows the model's own."
-THINKING = (("As the model does", None), ("Think first", True), ("Answer at once", False))
+LOSSY = mark("Model settings", "Changes the distribution: the reply no longer follows the model's own.")
+THINKING = (
+    (mark("Model settings", "As the model does"), None),
+    (mark("Model settings", "Think first"), True),
+    (mark("Model settings", "Answer at once"), False),
+)
 MOST = 1_000_000
 
 
@@ -50,18 +55,21 @@ class MethodOption(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(2)
         shown = setting.default if value is None else value
-        self.own = QCheckBox(
-            "Automatic" if setting.default is None else f"Default ({_words(setting.default)})"
-        )
-        self.own.setAccessibleName(f"{setting.title}: default")
+        title = of_engine(setting.title)
+        if setting.default is None:
+            self.own = QCheckBox(tr("Model settings", "Automatic"))
+        else:
+            default = tr("Model settings", "Default ({value})").format(value=_words(setting.default))
+            self.own = QCheckBox(default)
+        self.own.setAccessibleName(tr("Model settings", "{setting}: default").format(setting=title))
         self.own.setChecked(value is None)
         self.field = self._make(shown)
-        self.field.setAccessibleName(setting.title)
-        self.field.setToolTip(setting.meaning)
+        self.field.setAccessibleName(title)
+        self.field.setToolTip(of_engine(setting.meaning))
         self.field.setEnabled(value is not None)
         self.own.toggled.connect(self.field.setDisabled)
         self.own.toggled.connect(lambda _: self._warn())
-        self.warning = QLabel(LOSSY)
+        self.warning = QLabel(tr("Model settings", LOSSY))
         self.warning.setProperty("textRole", "error")
         self.warning.setWordWrap(True)
         for part in (self.own, self.field, self.warning):
@@ -72,7 +80,7 @@ class MethodOption(QWidget):
     def _make(self, shown: Any) -> QWidget:
         setting = self.setting
         if setting.kind is SettingKind.SWITCH:
-            switch = QCheckBox("On")
+            switch = QCheckBox(tr("Model settings", "On"))
             switch.setChecked(bool(shown))
             switch.toggled.connect(lambda _: self._warn())
             return switch
@@ -121,7 +129,9 @@ class MethodOption(QWidget):
 
 
 def _words(value: Any) -> str:
-    return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return tr("Model settings", "on") if value else tr("Model settings", "off")
+    return str(value)
 
 
 class ModelSettingsDialog(QDialog):
@@ -141,7 +151,7 @@ class ModelSettingsDialog(QDialog):
         self._methods = {method.id: method for method in model.methods}
         self._options: dict[str, dict[str, Any]] = {}
         self.options: list[MethodOption] = []
-        self.setWindowTitle("Settings for this model")
+        self.setWindowTitle(tr("Model settings", "Settings for this model"))
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         scroll = QScrollArea()
@@ -152,18 +162,25 @@ class ModelSettingsDialog(QDialog):
         self._column.setContentsMargins(24, 18, 24, 18)
         self._column.setSpacing(10)
         self._heading(model.name)
-        self._note("What is set here wins over the settings; what a chat has its own way wins over this.")
+        self._note(
+            tr(
+                "Model settings",
+                "What is set here wins over the settings; what a chat has its own way wins over this.",
+            )
+        )
         if self._methods:
             self._build_method()
-        self._heading("Replies")
+        self._heading(tr("Model settings", "Replies"))
         if model.thinking_optional:
             self._build_thinking()
         self.values = OwnValues(store.current.generation())
         self._column.addLayout(self.values)
-        self._heading("System prompt")
+        self._heading(tr("Model settings", "System prompt"))
         self.prompt = QPlainTextEdit()
-        self.prompt.setAccessibleName("System prompt for chats that have none of their own")
-        self.prompt.setPlaceholderText("For chats that have none of their own")
+        self.prompt.setAccessibleName(
+            tr("Model settings", "System prompt for chats that have none of their own")
+        )
+        self.prompt.setPlaceholderText(tr("Model settings", "For chats that have none of their own"))
         self.prompt.setTabChangesFocus(True)
         self.prompt.setMaximumHeight(6 * self.fontMetrics().lineSpacing())
         self._column.addWidget(self.prompt)
@@ -178,7 +195,9 @@ class ModelSettingsDialog(QDialog):
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Save | QDialogButtonBox.StandardButton.Cancel)
         box.setContentsMargins(24, 6, 24, 16)
         self.save_button = box.button(QDialogButtonBox.StandardButton.Save)
-        self.restore_button = box.addButton("Restore defaults", QDialogButtonBox.ButtonRole.ResetRole)
+        self.restore_button = box.addButton(
+            tr("Settings", "Restore defaults"), QDialogButtonBox.ButtonRole.ResetRole
+        )
         self.restore_button.clicked.connect(self._restore)
         box.accepted.connect(self._save)
         box.rejected.connect(self.reject)
@@ -202,13 +221,19 @@ class ModelSettingsDialog(QDialog):
         return label
 
     def _build_method(self) -> None:
-        self._heading("Drafting")
+        self._heading(tr("Model settings", "Drafting"))
         own = self._methods.get(self._model.method)
         self.method = QComboBox()
-        self.method.setAccessibleName("Drafting method")
-        self.method.addItem(f"Automatic ({own.name})" if own is not None else "Automatic", "")
+        self.method.setAccessibleName(tr("Model settings", "Drafting method"))
+        automatic = tr("Model settings", "Automatic")
+        if own is not None:
+            automatic = tr("Methods", "Automatic ({method})").format(method=of_engine(own.name))
+        self.method.addItem(automatic, "")
         for method in self._methods.values():
-            self.method.addItem(method.name + (" – not available" if method.problem else ""), method.id)
+            name = of_engine(method.name)
+            if method.problem:
+                name = tr("Methods", "{method} – not available").format(method=name)
+            self.method.addItem(name, method.id)
         self._column.addWidget(self.method)
         self._about = self._note("")
         self._form = QFormLayout()
@@ -217,11 +242,11 @@ class ModelSettingsDialog(QDialog):
 
     def _build_thinking(self) -> None:
         self.thinking = QComboBox()
-        self.thinking.setAccessibleName("Thinking")
+        self.thinking.setAccessibleName(tr("Model settings", "Thinking"))
         for text, value in THINKING:
-            self.thinking.addItem(text, value)
+            self.thinking.addItem(tr("Model settings", text), value)
         form = QFormLayout()
-        form.addRow("Thinking", self.thinking)
+        form.addRow(tr("Model settings", "Thinking"), self.thinking)
         self._column.addLayout(form)
 
     # ------------------------------------------------------------------ values
@@ -248,17 +273,21 @@ class ModelSettingsDialog(QDialog):
         self.options = []
         method = self._shown()
         if method is None:
-            self._about.setText("The method that suits this model, with what the engine measured.")
+            self._about.setText(
+                tr("Model settings", "The method that suits this model, with what the engine measured.")
+            )
             return
-        lossless = "" if method.lossless else f" {LOSSY}"
-        self._about.setText(method.problem or f"{method.about}{lossless}")
+        about = of_engine(method.about)
+        if not method.lossless:
+            about += " " + tr("Model settings", LOSSY)
+        self._about.setText(of_engine(method.problem) or about)
         if method.problem:
             return
         chosen = self._options.get(method.id, {})
         for setting in method.settings:
             option = MethodOption(method.id, setting, chosen.get(setting.name))
             self.options.append(option)
-            self._form.addRow(setting.title, option)
+            self._form.addRow(of_engine(setting.title), option)
 
     def _keep_options(self) -> None:
         for option in self.options:

@@ -15,20 +15,57 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.language import mark, tr
 from app.settings.store import LIMITS
 from engine.protocol import GenerationSettings
 
 FIELDS = (
-    ("temperature", "Temperature", "0 takes the likeliest token each time; higher is freer."),
-    ("top_p", "Top-p", "Keeps the likeliest tokens that together have this probability."),
-    ("top_k", "Top-k", "Keeps this many of the likeliest tokens; 0 switches the filter off."),
-    ("min_p", "Min-p", "Drops tokens below this share of the likeliest one's probability; 0 is off."),
-    ("repetition_penalty", "Repetition penalty", "Above 1 makes what was said less likely; 1 is off."),
-    ("presence_penalty", "Presence penalty", "Taken from tokens that the reply has already; 0 is off."),
-    ("frequency_penalty", "Frequency penalty", "The same for each time that it has them; 0 is off."),
-    ("no_repeat_ngram", "No repeat of", "So many tokens in a row never come twice; 0 is off."),
-    ("max_new_tokens", "Longest reply (tokens)", ""),
-    ("seed", "Seed", "The same seed and settings give the same reply again."),
+    (
+        "temperature",
+        mark("Settings", "Temperature"),
+        mark("Settings", "0 takes the likeliest token each time; higher is freer."),
+    ),
+    (
+        "top_p",
+        mark("Settings", "Top-p"),
+        mark("Settings", "Keeps the likeliest tokens that together have this probability."),
+    ),
+    (
+        "top_k",
+        mark("Settings", "Top-k"),
+        mark("Settings", "Keeps this many of the likeliest tokens; 0 switches the filter off."),
+    ),
+    (
+        "min_p",
+        mark("Settings", "Min-p"),
+        mark("Settings", "Drops tokens below this share of the likeliest one's probability; 0 is off."),
+    ),
+    (
+        "repetition_penalty",
+        mark("Settings", "Repetition penalty"),
+        mark("Settings", "Above 1 makes what was said less likely; 1 is off."),
+    ),
+    (
+        "presence_penalty",
+        mark("Settings", "Presence penalty"),
+        mark("Settings", "Taken from tokens that the reply has already; 0 is off."),
+    ),
+    (
+        "frequency_penalty",
+        mark("Settings", "Frequency penalty"),
+        mark("Settings", "The same for each time that it has them; 0 is off."),
+    ),
+    (
+        "no_repeat_ngram",
+        mark("Settings", "No repeat of"),
+        mark("Settings", "So many tokens in a row never come twice; 0 is off."),
+    ),
+    ("max_new_tokens", mark("Settings", "Longest reply (tokens)"), ""),
+    (
+        "seed",
+        mark("Settings", "Seed"),
+        mark("Settings", "The same seed and settings give the same reply again."),
+    ),
 )
 """Field of ``GenerationSettings``, its name for people, and what it does."""
 
@@ -39,8 +76,8 @@ class OwnValue(QWidget):
     def __init__(self, field: str, label: str, common: Any) -> None:
         super().__init__()
         low, high = LIMITS[field]
-        self.own = QCheckBox("Own value")
-        self.own.setAccessibleName(f"{label}: own value")
+        self.own = QCheckBox(tr("Settings", "Own value"))
+        self.own.setAccessibleName(tr("Settings", "{setting}: own value").format(setting=label))
         self.number: QSpinBox | QDoubleSpinBox
         if isinstance(getattr(GenerationSettings(), field), float):
             self.number = QDoubleSpinBox()
@@ -82,9 +119,10 @@ class OwnValues(QFormLayout):
         super().__init__()
         self.fields: dict[str, OwnValue] = {}
         for field, name, tip in FIELDS:
-            self.fields[field] = OwnValue(field, name, getattr(common, field))
-            self.fields[field].setToolTip(tip)
-            self.addRow(name, self.fields[field])
+            shown = tr("Settings", name)
+            self.fields[field] = OwnValue(field, shown, getattr(common, field))
+            self.fields[field].setToolTip(tr("Settings", tip) if tip else "")
+            self.addRow(shown, self.fields[field])
 
     def fill(self, values: Mapping[str, Any]) -> None:
         for field, widget in self.fields.items():
