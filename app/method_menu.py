@@ -41,7 +41,7 @@ class MethodMenu(QMenu):
     """Id of a method; empty leaves the choice to the engine."""
 
     def __init__(self, settings: QAction, parent: QWidget | None = None) -> None:
-        super().__init__(tr("Methods", "&Drafting method"), parent)
+        super().__init__(tr("Methods", "Draftin&g method"), parent)
         self._settings = settings
         self._shown: object = None
         icons.dress(self.menuAction(), "chevron-down")
