@@ -132,7 +132,11 @@ class Keeper:
         return self.store.put_message(record_from(chat.id, message, chat.is_chosen(message)))
 
     def ended(self, chat: Chat, message: ChatMessage) -> None:
-        self.store.finish(record_from(chat.id, message, chat.is_chosen(message)))
+        runs = tuple(message.runs)
+        self.store.finish(
+            record_from(chat.id, message, chat.is_chosen(message), with_runs=False),
+            (lambda: pack_runs(runs)) if runs else None,
+        )
 
     def delete(self, chat: Chat) -> None:
         if chat.id in self._known:
@@ -153,7 +157,7 @@ def chat_record(chat: Chat) -> ChatRecord:
     )  # fmt: skip
 
 
-def record_from(chat_id: str, message: ChatMessage, chosen: bool) -> MessageRecord:
+def record_from(chat_id: str, message: ChatMessage, chosen: bool, with_runs: bool = True) -> MessageRecord:
     facts: dict[str, Any] = {}
     if message.stats is not None:
         facts["stats"] = asdict(message.stats)
@@ -177,9 +181,7 @@ def record_from(chat_id: str, message: ChatMessage, chosen: bool) -> MessageReco
         reason=message.reason,
         notice=message.notice,
         facts=json.dumps(facts) if facts else "{}",
-        runs=pack_runs((run.start, run.end, run.origin, run.step) for run in message.runs)
-        if message.runs
-        else None,
+        runs=pack_runs(message.runs) if with_runs and message.runs else None,
     )
 
 

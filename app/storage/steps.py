@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import zlib
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -30,6 +29,7 @@ STEPS_A_BLOCK = 64
 """Steps joined into one block when a reply has ended."""
 _VERDICTS = tuple(Verdict)
 _ORIGINS = tuple(Origin)
+_ORIGIN_NUMBERS = {origin: number for number, origin in enumerate(_ORIGINS)}
 _MODES = tuple(Mode)
 _SHAPES = tuple(Shape)
 
@@ -59,10 +59,8 @@ def join(blocks: Sequence[bytes]) -> Iterator[bytes]:
 
 def pack_runs(runs: Iterable[tuple[int, int, Origin, int]]) -> bytes:
     """Stretches of text as ``(start, end, origin, step)``."""
-    numbers = array("q")
-    for start, end, origin, step in runs:
-        numbers.extend((start, end, _ORIGINS.index(origin), step))
-    return zlib.compress(json.dumps(numbers.tolist(), separators=(",", ":")).encode(), 6)
+    numbers = [n for start, end, origin, step in runs for n in (start, end, _ORIGIN_NUMBERS[origin], step)]
+    return zlib.compress(json.dumps(numbers, separators=(",", ":")).encode(), 6)
 
 
 def unpack_runs(blob: bytes | None, length: int) -> list[tuple[int, int, Origin, int]]:

@@ -12,6 +12,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from app.storage import records, steps
@@ -169,11 +170,15 @@ class ChatStore:
         if self._writer is not None:
             self._writer.grow(message_id, step)
 
-    def finish(self, record: MessageRecord) -> Ticket:
-        """Keep a reply that has ended; its steps stay beside it."""
+    def finish(self, record: MessageRecord, runs: Callable[[], bytes] | None = None) -> Ticket:
+        """Keep a reply that has ended; its steps stay beside it.
+
+        ``runs()`` makes :attr:`MessageRecord.runs` in the thread that writes: of a long reply it
+        takes longer than the window may stand still.
+        """
 
         def act(db: sqlite3.Connection) -> None:
-            records.put_message(db, record)
+            records.put_message(db, replace(record, runs=runs()) if runs is not None else record)
             blocks = db.execute(
                 "SELECT steps FROM growth WHERE message_id = ? ORDER BY key", (record.id,)
             ).fetchall()
