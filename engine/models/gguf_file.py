@@ -76,8 +76,12 @@ class GGUFFile:
         self._at = 0
         self.metadata: dict[str, Value] = {}
         self.tensors: dict[str, GGUFTensor] = {}
+        self._elsewhere: dict[str, GGUFFile] = {}
+        """Tensors of a split model that lie in its other files."""
         try:
             self._read_header()
+            if self.metadata.get("split.no", 0) == 0 and isinstance(self.metadata.get("split.count"), int):
+                self._open_parts(self.whole("split.count"))
         except BaseException:
             self.close()
             raise
@@ -116,6 +120,26 @@ class GGUFFile:
             raise ModelError(
                 f"{self.path} is truncated: {self.size:,} bytes where {end:,} are expected.", DOWNLOAD_AGAIN
             )
+
+    def _open_parts(self, count: int) -> None:
+        """Take in the other files of a model that was split: ``name-00002-of-00003.gguf`` and so on."""
+        ending = f"-00001-of-{count:05d}.gguf"
+        if count > 1 and not self.path.name.endswith(ending):
+            raise self._broken(f"it is one of {count} parts, and its name does not end in {ending}")
+        for number in range(2, count + 1):
+            part = GGUFFile(
+                self.path.with_name(f"{self.path.name.removesuffix(ending)}-{number:05d}-of-{count:05d}.gguf")
+            )
+            if (part.metadata.get("split.no"), part.metadata.get("split.count")) != (number - 1, count):
+                raise part._broken(f"it is not part {number} of {self.path.name}")
+            for name, tensor in part.tensors.items():
+                if name in self.tensors:
+                    raise part._broken(f"the tensor {name} is in another part, too")
+                self.tensors[name] = tensor
+                self._elsewhere[name] = part
+        whole = self.metadata.get("split.tensors.count", len(self.tensors))
+        if whole != len(self.tensors):
+            raise self._broken(f"its parts hold {len(self.tensors)} of {whole} tensors")
 
     def _table_row(self) -> tuple[str, tuple[int, ...], int, int]:
         name = self._string()
@@ -185,6 +209,9 @@ class GGUFFile:
         from gguf.constants import GGMLQuantizationType
         from gguf.quants import dequantize
 
+        if (part := self._elsewhere.get(name)) is not None:
+            yield from part.rows(name, per_chunk)
+            return
         tensor = self.tensors[name]
         columns = tensor.shape[-1]
         count = math.prod(tensor.shape[:-1])
@@ -234,6 +261,8 @@ class GGUFFile:
         return value
 
     def close(self) -> None:
+        for part in {id(each): each for each in self._elsewhere.values()}.values():
+            part.close()
         with contextlib.suppress(BufferError):  # an array of a failed read still looks at it
             self._map.close()
 

@@ -67,10 +67,11 @@ def write(
     architecture: str = "gemma3",
     change: dict[str, tuple[np.ndarray[Any, Any], Kind] | None] | None = None,
     metadata: dict[str, Any] | None = None,
+    tensors_a_part: int = 0,
 ) -> Path:
-    """One file. ``change`` replaces, adds or (None) leaves out tensors; ``metadata`` adds entries, strings or numbers."""
+    """One file, or several with ``tensors_a_part`` tensors each. ``change`` replaces, adds or (None) leaves out tensors; ``metadata`` adds entries, strings or numbers."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    writer = gguf.GGUFWriter(path, architecture)
+    writer = gguf.GGUFWriter(path, architecture, split_max_tensors=tensors_a_part)
     tokens, types = vocabulary()
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(HIDDEN)
