@@ -9,9 +9,13 @@ import time
 from engine.errors import EngineError
 from engine.hub.api import HubApi
 from engine.hub.connection import Connection
+from engine.hub.details import sizes_of
 from engine.hub.downloads import Downloads
+from engine.hub.manifest import needed
+from engine.hub.memory import free_disk
 from engine.hub.place import HubPlace
 from engine.hub.problems import HubError
+from engine.hub.quantisations import best, named, quantisations
 from engine.hub.tokens import Tokens
 from engine.hub.transfer import Retry
 from engine.protocol.hub import DownloadState, Phase
@@ -26,13 +30,14 @@ def run(arguments: argparse.Namespace) -> int:
     place, tokens = HubPlace.from_environment(), Tokens()
     connection = Connection(place, tokens)
     # No records: a rerun of the command takes up what the journals in the cache say.
-    downloads = Downloads(HubApi(place, tokens, connection), connection, retry=Retry(tries=12))
-    downloads.add(arguments.repository, arguments.revision, tuple(arguments.file))
-    if arguments.head:
-        downloads.add(arguments.head)
-    downloads.start()
+    api = HubApi(place, tokens, connection)
+    downloads = Downloads(api, connection, retry=Retry(tries=12))
     shown = Shown(arguments.quiet)
     try:
+        downloads.add(arguments.repository, arguments.revision, _files(arguments, api))
+        if arguments.head:
+            downloads.add(arguments.head)
+        downloads.start()
         while not downloads.wait(INTERVAL):
             shown.show(downloads.states())
     except KeyboardInterrupt:
@@ -55,6 +60,26 @@ def run(arguments: argparse.Namespace) -> int:
     for state in states:
         print(state.folder)
     return 0
+
+
+def _files(arguments: argparse.Namespace, api: HubApi) -> tuple[str, ...]:
+    """The files that were asked for by name or by quantisation; none for the usual ones.
+
+    :raises HubError: the hub refuses, or the repository has no such quantisation.
+    """
+    if arguments.file:
+        return tuple(arguments.file)
+    sizes = sizes_of(api.info(arguments.repository, arguments.revision, files=True))
+    there = quantisations(sizes)
+    if arguments.quant:
+        return named(arguments.repository, there, arguments.quant).paths
+    if not any(path.endswith(".gguf") for path in needed(path for path, _ in sizes)):
+        return ()
+    chosen, reason = best(there, free_disk(api.place.cache) - api.place.reserve)
+    if len(there) > 1 and not arguments.quiet:
+        others = ", ".join(f"{each.label} ({each.size / 1e9:.1f} GB)" for each in there if each != chosen)
+        print(f"{reason} Others, with --quant: {others}.", file=sys.stderr)
+    return chosen.paths
 
 
 class Shown:

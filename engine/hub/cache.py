@@ -19,8 +19,12 @@ from typing import Any
 from engine.errors import EngineError
 from engine.hub.manifest import Manifest, shards_of
 from engine.hub.part import PART, disk_errors, remove_journal, replace_text
+from engine.hub.quantisations import Quantised, quantisations
 
 _LONGEST_HEADER = 100 << 20
+
+Unfinished = tuple[str, str, tuple[str, ...]]
+"""Repository, commit and files of a download that is not yet whole."""
 
 
 def repository_folder(cache: Path, repo_id: str) -> Path:
@@ -117,7 +121,7 @@ class LocalModel:
     """Bytes on disk."""
     config: dict[str, Any]
     gguf: str = ""
-    """Name of the GGUF file, where the weights are one."""
+    """The GGUF file below the folder, where the weights are one: the first of its parts."""
 
 
 def whole(folder: Path, config_needed: bool = True) -> str:
@@ -125,10 +129,9 @@ def whole(folder: Path, config_needed: bool = True) -> str:
     config = folder / "config.json"
     weights = sorted(folder.glob("*.safetensors"))
     others = [*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.pth")]
-    quantised = sorted(folder.glob("*.gguf"))
-    if config_needed and not config.exists() and not quantised:
+    if config_needed and not config.exists():
         return "config.json is missing"
-    if not (weights or others or quantised):
+    if not (weights or others):
         return "there are no weights"
     for index in (*folder.glob("*.safetensors.index.json"), *folder.glob("*.bin.index.json")):
         if index.name.endswith(".bin.index.json") and weights:
@@ -142,7 +145,13 @@ def whole(folder: Path, config_needed: bool = True) -> str:
     for path in weights:
         if not _safetensors_whole(path):
             return f"{path.name} is not whole"
-    return next((f"{path.name} is empty" for path in (*others, *quantised) if _size(path) <= 0), "")
+    return next((f"{path.name} is empty" for path in others if _size(path) <= 0), "")
+
+
+def gguf_files(folder: Path) -> tuple[Quantised, ...]:
+    """The whole GGUF models below a folder, split ones once."""
+    sizes = [(path.relative_to(folder).as_posix(), _size(path)) for path in sorted(folder.rglob("*.gguf"))]
+    return quantisations((path, size) for path, size in sizes if size > 0)
 
 
 def _safetensors_whole(path: Path) -> bool:
@@ -159,37 +168,42 @@ def _safetensors_whole(path: Path) -> bool:
         return False
 
 
-def local_models(cache: Path, unfinished: Iterable[tuple[str, str]] = ()) -> tuple[LocalModel, ...]:
-    """Every whole model of the cache, newest commit last; ``unfinished`` are (repository, commit) to leave out."""
+def local_models(cache: Path, unfinished: Iterable[Unfinished] = ()) -> tuple[LocalModel, ...]:
+    """Every whole model of the cache, newest commit last, without the files of ``unfinished`` downloads."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
-    left_out = set(unfinished)
+    coming: dict[tuple[str, str], set[str]] = {}
+    for repo_id, commit, paths in unfinished:
+        coming.setdefault((repo_id, commit), set()).update(paths)
     try:
         scan = scan_cache_dir(cache)
     except (CacheNotFound, ValueError):
         return ()
-    found = []
+    found: list[LocalModel] = []
     for repository in sorted(scan.repos, key=lambda each: each.repo_id):
         if repository.repo_type != "model":
             continue
         for revision in sorted(repository.revisions, key=lambda each: each.last_modified):
             folder = Path(revision.snapshot_path)
-            if (repository.repo_id, revision.commit_hash) in left_out or whole(folder):
-                continue
-            quantised = sorted(folder.glob("*.gguf"))
-            has_config = (folder / "config.json").exists()
-            found.append(
-                LocalModel(
-                    repository.repo_id,
-                    revision.commit_hash,
-                    folder,
-                    revision.size_on_disk,
-                    read_config(folder),
-                    "" if has_config or not quantised else quantised[0].name,
-                )
-            )
+            left_out = coming.get((repository.repo_id, revision.commit_hash), set())
+            named = repository.repo_id, revision.commit_hash, folder
+            quantised = gguf_files(folder)
+            if not whole(folder) and not any(
+                (folder / path).exists() for path in left_out if _is_weights(path)
+            ):
+                size = revision.size_on_disk - sum(each.size for each in quantised)
+                found.append(LocalModel(*named, size, read_config(folder)))
+            found += [
+                LocalModel(*named, each.size, {}, each.path)
+                for each in quantised
+                if left_out.isdisjoint(each.paths)
+            ]
     return tuple(found)
+
+
+def _is_weights(path: str) -> bool:
+    return path.endswith((".safetensors", ".bin", ".pt", ".pth"))
 
 
 def read_config(folder: Path) -> dict[str, Any]:

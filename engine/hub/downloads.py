@@ -130,11 +130,11 @@ class Downloads:
         with self._changed:
             return tuple(each.state(self._api.tokens.redact) for each in self._downloads.values())
 
-    def unfinished(self) -> tuple[tuple[str, str], ...]:
-        """(repository, commit) of everything that is not yet whole."""
+    def unfinished(self) -> tuple[cache.Unfinished, ...]:
+        """Everything that is not yet whole."""
         with self._changed:
             return tuple(
-                (each.repo_id, each.manifest.commit)
+                (each.repo_id, each.manifest.commit, tuple(spec.path for spec in each.manifest.files))
                 for each in self._downloads.values()
                 if each.manifest and each.phase is not Phase.DONE
             )

@@ -23,6 +23,7 @@ _EXPAND = [
     "config",
     "downloads",
     "gated",
+    "gguf",
     "lastModified",
     "likes",
     "pipeline_tag",
@@ -87,7 +88,7 @@ def as_model(info: Any, known_targets: Iterable[str] = (), machine: Machine | No
 
 def _parameters(info: Any, repo_id: str) -> float:
     """Billions, from the hub's own count or else from the name."""
-    total = getattr(info.safetensors, "total", None)
+    total = getattr(info.safetensors, "total", None) or (getattr(info, "gguf", None) or {}).get("total")
     if isinstance(total, int) and total > 0:
         return total / 1e9
     found = _SIZE.search(repo_id.rpartition("/")[2])
@@ -157,9 +158,13 @@ def candidates(
     known = [pair.head for pair in pairs if pair.target == target]
     found: dict[str, tuple[str, HubModel | None]] = {head: ("catalogue", None) for head in known}
     short = target.rpartition("/")[2]
-    asked: list[tuple[str, dict[str, Any]]] = [
-        ("metadata", {"filter": [f"base_model:{target}"], "search": "eagle"}),
-        ("metadata", {"filter": [f"base_model:{target}", "speculators"]}),
+    asked: list[tuple[str, dict[str, Any]]] = []
+    if "/" in target:  # and no file of the user's
+        asked += [
+            ("metadata", {"filter": [f"base_model:{target}"], "search": "eagle"}),
+            ("metadata", {"filter": [f"base_model:{target}", "speculators"]}),
+        ]
+    asked += [
         ("search", {"search": f"{short} eagle"}),
         ("search", {"search": f"eagle3 {short}"}),
         ("search", {"search": f"{short}-speculator"}),

@@ -38,6 +38,8 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     from engine.models.config import DecoderConfig
 
     try:
+        if "gguf" in question:
+            return {"config": _gguf_config(question["gguf"])}
         if "head" not in question:
             DecoderConfig.from_hf(question["target"])
             return {"problem": ""}
@@ -51,6 +53,15 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     found = pair(target, head)
     names = {Fit.FITS: PairVerdict.FITS, Fit.CAVEAT: PairVerdict.CAVEAT, Fit.NOT: PairVerdict.NOT}
     return {"verdict": names[found.fit], "reasons": list(found.reasons), "format": str(head.format)}
+
+
+def _gguf_config(path: str) -> dict[str, Any]:
+    """``config.json`` as a GGUF file's own settings give it."""
+    from engine.models.gguf_families import family_of
+    from engine.models.gguf_file import GGUFFile
+
+    with GGUFFile(path) as file:
+        return family_of(file).config(file)
 
 
 class Judge:
@@ -88,6 +99,12 @@ class Judge:
         """Why the engine cannot run a target with this configuration, or ""."""
         found = self._ask({"target": target})
         return "" if found is None else str(found["problem"])
+
+    def config_of(self, gguf: Path) -> dict[str, Any]:
+        """A GGUF file's configuration, or {} where it cannot be read."""
+        found = self._ask({"gguf": str(gguf)})
+        config = (found or {}).get("config")
+        return config if isinstance(config, dict) else {}
 
     def close(self) -> None:
         with self._lock:

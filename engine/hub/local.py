@@ -11,6 +11,7 @@ from typing import Any
 from engine.errors import EngineError, ModelError
 from engine.hub import cache
 from engine.hub.part import replace_text
+from engine.hub.quantisations import is_whole, label_of, parts_of
 from engine.protocol.hub import LocalEntry
 
 _HEAD_KEYS = (
@@ -46,21 +47,30 @@ def made_for(config: Mapping[str, Any]) -> str:
     return ""
 
 
-def cached(folder: Path, unfinished: Iterable[tuple[str, str]] = ()) -> tuple[LocalEntry, ...]:
-    """The whole models and heads of a hub cache, the newest commit of each."""
-    newest: dict[str, LocalEntry] = {}
+def cached(folder: Path, unfinished: Iterable[cache.Unfinished] = ()) -> tuple[LocalEntry, ...]:
+    """The whole models and heads of a hub cache, the newest commit of each; every GGUF file by itself."""
+    newest: dict[tuple[str, str], LocalEntry] = {}
     for each in cache.local_models(folder, unfinished):
         path = each.folder / each.gguf if each.gguf else each.folder
-        newest[each.repo_id] = _entry(each.repo_id, path, each.size, each.config, each.repo_id, each.commit)
+        name = f"{each.repo_id}  {label_of(each.gguf)}" if each.gguf else each.repo_id
+        newest[each.repo_id, each.gguf] = _entry(
+            name, path, each.size, each.config, each.repo_id, each.commit, each.gguf
+        )
     return tuple(newest.values())
 
 
 def _entry(
-    name: str, path: Path, size: int, config: Mapping[str, Any], repo_id: str = "", commit: str = ""
+    name: str,
+    path: Path,
+    size: int,
+    config: Mapping[str, Any],
+    repo_id: str = "",
+    commit: str = "",
+    file: str = "",
 ) -> LocalEntry:
     folder = path if path.is_dir() else path.parent
     tokenizer = any((folder / file).exists() for file in _TOKENIZERS) or path.suffix == ".gguf"
-    head = path.suffix != ".gguf" and is_head(config, name, tokenizer)
+    head = path.suffix != ".gguf" and is_head(config, repo_id or name, tokenizer)
     return LocalEntry(
         name,
         str(path),
@@ -70,6 +80,7 @@ def _entry(
         repo_id,
         commit,
         made_for(config) if head else "",
+        file,
     )
 
 
@@ -120,13 +131,20 @@ def look_at(path: Path) -> LocalEntry:
             raise ModelError(
                 f"{path.name} is no GGUF file.", "Choose a .gguf file, or a folder with a model."
             )
-        return _entry(path.stem, path, path.stat().st_size, {})
+        parts = parts_of(path.name, [each.name for each in path.parent.glob("*.gguf")])
+        if not is_whole(parts):
+            raise ModelError(
+                f"{path.name} is one of several parts, and not all of them are here.",
+                "Put all its parts into the same folder, then choose it again.",
+            )
+        files = [path.with_name(part) for part in parts]
+        return _entry(files[0].stem, files[0], sum(file.stat().st_size for file in files), {})
     if not path.is_dir():
         raise ModelError(f"{path} does not exist.", "Choose it again.")
-    quantised = sorted(path.glob("*.gguf"))
-    if quantised and not (path / "config.json").exists():
-        return look_at(quantised[0])
-    if problem := cache.whole(path):
+    problem = cache.whole(path)
+    if problem and (quantised := cache.gguf_files(path)):
+        return look_at(path / quantised[0].path)
+    if problem:
         raise ModelError(f"{path} is no whole model: {problem}.", "Choose the folder that holds config.json.")
     size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
     return _entry(path.name, path, size, cache.read_config(path))

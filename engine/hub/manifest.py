@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from engine.hub.problems import HubError
+from engine.hub.quantisations import SHARD, parts_of, quantisations, usual
 from engine.hub.transfer import FileSpec
 
 _TEXTS = re.compile(
@@ -19,9 +20,6 @@ _TEXTS = re.compile(
     r"|(LICENSE|LICENCE|NOTICE|USE_POLICY|README|README_.*)(\.\w+)?$",
     re.IGNORECASE,
 )
-_SHARD = re.compile(r"(?P<stem>.*)-\d{5}-of-(?P<count>\d{5})(?P<suffix>\.\w+)$")
-_GGUF_CHOICE = ("Q4_K_M", "Q4_K_S", "Q4_0", "Q5_K_M", "IQ4_XS", "Q8_0")
-"""Quantisations of GGUF in the order they are taken when none is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +70,17 @@ def needed(paths: Iterable[str], only: Iterable[str] = ()) -> tuple[str, ...]:
 
     Safetensors go before ``.bin``, ``.bin`` before GGUF; copies in other folders
     (``original/``, ``onnx/``) are left out. ``only`` names files that are wanted
-    whatever else there is, and then no other weights are taken.
+    whatever else there is, with the parts they were split into, and then no other
+    weights are taken.
     """
+    paths = list(paths)
     here = [path for path in paths if "/" not in path]
-    named = set(only)
     texts = [path for path in here if _TEXTS.match(path)]
-    weights = [path for path in paths if path in named] if named else _weights(here)
+    weights = [part for name in only for part in parts_of(name, paths)] or _weights(here, paths)
     return tuple(sorted({*texts, *weights}))
 
 
-def _weights(paths: list[str]) -> list[str]:
+def _weights(paths: list[str], everywhere: list[str]) -> list[str]:
     safe = [path for path in paths if path.endswith(".safetensors")]
     if safe:
         others = [path for path in safe if not path.startswith(("consolidated", "adapter_"))]
@@ -94,32 +93,14 @@ def _weights(paths: list[str]) -> list[str]:
         chosen = _one_form(main or pickled, "pytorch_model.bin")
         # Medusa keeps its heads apart from the model's configuration.
         return chosen
-    quantised = [path for path in paths if path.endswith(".gguf") and "mmproj" not in path.lower()]
-    if not quantised:
-        return []
-    for wish in _GGUF_CHOICE:
-        found = [path for path in quantised if wish.lower() in path.lower()]
-        if found:
-            return _with_shards(sorted(found)[0], quantised)
-    return _with_shards(sorted(quantised)[0], quantised)
+    quantised = quantisations((path, 0) for path in everywhere)
+    return list(usual(quantised).paths) if quantised else []
 
 
 def _one_form(paths: list[str], single: str) -> list[str]:
     """The single file where there is one beside its own shards."""
-    shards = [path for path in paths if _SHARD.match(path)]
+    shards = [path for path in paths if SHARD.match(path)]
     return [path for path in paths if path not in shards] if single in paths and shards else paths
-
-
-def _with_shards(path: str, paths: list[str]) -> list[str]:
-    found = _SHARD.match(path)
-    if found is None:
-        return [path]
-    return [
-        other
-        for other in paths
-        if (shard := _SHARD.match(other))
-        and (shard["stem"], shard["count"]) == (found["stem"], found["count"])
-    ]
 
 
 def make_manifest(repo_id: str, revision: str, info: Any, only: Iterable[str] = ()) -> Manifest:

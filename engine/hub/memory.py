@@ -1,4 +1,4 @@
-"""What memory this machine has and what of it is free, without opening the GPU.
+"""What memory this machine has and what of it is free, without opening the GPU; and the disk.
 
 Asking torch would start a CUDA context, which itself takes some hundred megabytes of
 the memory in question; the driver's own tool tells without one.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
@@ -57,3 +58,13 @@ def parse_tool(text: str) -> Machine | None:
         return Machine(name, True, int(total) * MIB, int(free) * MIB)
     except ValueError:
         return None
+
+
+def free_disk(folder: Path) -> int:
+    """Bytes free where the cache is, or will be."""
+    for each in (folder, *folder.parents):
+        try:
+            return shutil.disk_usage(each).free
+        except OSError:
+            continue
+    return 0

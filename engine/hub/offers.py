@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from engine.hub.details import Looker
+from engine.hub.content import Contents
 from engine.hub.fit import from_parameters
 from engine.hub.problems import HubError
 from engine.protocol.hub import CataloguePair, LocalEntry, Machine, PairOffer, Verdict
@@ -20,7 +20,7 @@ def offers(
     pairs: Iterable[CataloguePair], machine: Machine, entries: Iterable[LocalEntry], loaded_bytes: int
 ) -> tuple[PairOffer, ...]:
     """Every pair with a first guess of its memory, the best for this machine first."""
-    here = {entry.repo_id: entry for entry in entries if entry.repo_id}
+    here = {entry.repo_id: entry for entry in entries if entry.repo_id and not entry.file}
     made = []
     for pair in pairs:
         target, head = here.get(pair.target), here.get(pair.head)
@@ -54,34 +54,22 @@ def arrange(made: Iterable[PairOffer], machine: Machine) -> tuple[PairOffer, ...
     return tuple(sorted(map(judged, made), key=order))
 
 
-def exact(offer: PairOffer, looker: Looker, machine: Machine, loaded_bytes: int) -> PairOffer | None:
+def exact(offer: PairOffer, contents: Contents, machine: Machine, loaded_bytes: int) -> PairOffer | None:
     """The offer with its memory from the tensors themselves; None where they cannot be looked at."""
     pair = offer.pair
     try:
         target = (
-            looker.local_content(Path(offer.target_folder))
+            contents.of_path(Path(offer.target_folder))
             if offer.target_folder
-            else looker.content_of(pair.target)
+            else contents.of_repository(pair.target)
         )
         head = (
-            looker.local_content(Path(offer.head_folder))
+            contents.of_path(Path(offer.head_folder))
             if offer.head_folder
-            else looker.content_of(pair.head)
+            else contents.of_repository(pair.head)
         )
     except HubError:
         return None
-    fit = looker.fit(machine, target, head, loaded_bytes, pair.parameters)
+    fit = contents.fit(machine, target, head, loaded_bytes, pair.parameters)
     size = target.weight_bytes + head.weight_bytes
     return replace(offer, fit=fit, download_bytes=offer.download_bytes or size)
-
-
-def free_disk(folder: Path) -> int:
-    """Bytes free where the cache is, or will be."""
-    import shutil
-
-    for each in (folder, *folder.parents):
-        try:
-            return shutil.disk_usage(each).free
-        except OSError:
-            continue
-    return 0

@@ -11,5 +11,15 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         "--head", default=None, metavar="REPOSITORY", help="also the EAGLE head of this repository"
     )
     sub.add_argument("--revision", default="main", help="branch, tag or commit of the model")
-    sub.add_argument("--file", action="append", default=[], help="these weights instead of the usual ones")
+    which = sub.add_mutually_exclusive_group()
+    which.add_argument(
+        "--file",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="this file of weights instead of the usual ones, with all its parts; may be given several times",
+    )
+    which.add_argument(
+        "--quant", default="", metavar="NAME", help="this GGUF quantisation, such as Q4_K_M or Q8_0"
+    )
     sub.add_argument("--quiet", action="store_true", help="no progress, only the folders at the end")

@@ -20,15 +20,17 @@ from engine.hub import cache
 from engine.hub.api import HubApi
 from engine.hub.catalogue import catalogue
 from engine.hub.connection import Connection
+from engine.hub.content import Contents
 from engine.hub.details import Looker
 from engine.hub.downloads import Downloads
 from engine.hub.entry import problem_of
 from engine.hub.finding import search
+from engine.hub.head_choices import HeadFinder
 from engine.hub.headers import RemoteHeaders
 from engine.hub.judging import Judge
 from engine.hub.local import Imports, cached
-from engine.hub.memory import machine
-from engine.hub.offers import arrange, exact, free_disk, offers
+from engine.hub.memory import free_disk, machine
+from engine.hub.offers import arrange, exact, offers
 from engine.hub.place import HubPlace
 from engine.hub.problems import HubError, MissingError, OfflineError, UnreachableError
 from engine.hub.tokens import Tokens
@@ -81,7 +83,9 @@ class HubWorker:
         self._api = HubApi(self._place, self._tokens, self._connection)
         self._judge = Judge()
         headers = RemoteHeaders(self._api, cache_folder() / "headers")
-        self._looker = Looker(self._api, headers, self._judge)
+        self._contents = Contents(self._api, headers, self._judge)
+        self._looker = Looker(self._api, self._contents, self._judge)
+        self._finder = HeadFinder(self._api, self._contents, self._judge)
         self._imports = Imports(data_folder() / "imported_models.json")
         self._downloads = Downloads(
             self._api, self._connection, data_folder() / "downloads", retry=Retry(tries=12)
@@ -177,7 +181,7 @@ class HubWorker:
         for place, offer in enumerate(made[:EXACT_OFFERS]):
             if self._ending.is_set() or self._place.offline:
                 return
-            better = exact(offer, self._looker, here, self._loaded_bytes)
+            better = exact(offer, self._contents, here, self._loaded_bytes)
             if better is not None:
                 known[place] = better
                 self.send(Catalogue(here, arrange(known, here), problem))
@@ -189,13 +193,18 @@ class HubWorker:
 
     def _look_at(self, command: LookAt) -> None:
         pairs, entries = catalogue(data_folder())[0], self._local()
-        here = next((each for each in entries if command.repo_id in (each.path, each.repo_id)), None)
+        here = next((each for each in entries if command.repo_id == each.path), None) or next(
+            (each for each in entries if (each.repo_id, each.file) == (command.repo_id, command.file)), None
+        )
         memory, loaded = machine(), self._loaded_bytes
         try:
             if here is not None and here.path == command.repo_id:
                 details = self._looker.local_details(here, command.head, memory, loaded)
             else:
-                details = self._looker.details(command.repo_id, command.head, memory, loaded, pairs, entries)
+                room = max(0, free_disk(self._place.cache) - self._place.reserve)
+                details = self._looker.details(
+                    command.repo_id, command.head, memory, loaded, pairs, entries, command.file, room
+                )
         except (OfflineError, UnreachableError):
             if here is None:
                 raise
@@ -210,7 +219,7 @@ class HubWorker:
         pairs = catalogue(data_folder())[0]
         latest: tuple[Any, ...] = ()
         try:
-            for latest in self._looker.heads(name, pairs, entries, here.path if here else ""):
+            for latest in self._finder.heads(name, pairs, entries, here.path if here else ""):
                 if not self._is_latest(command):
                     return
                 self.send(Heads(command.request_id, command.target, latest, is_complete=False))
@@ -221,8 +230,9 @@ class HubWorker:
             self.send(Heads(command.request_id, command.target, latest))
 
     def _fetch(self, command: Fetch) -> None:
-        for place, repo_id in enumerate(command.repo_ids):
-            self._downloads.add(repo_id, only=command.only if place == 0 else ())
+        for repo_id in command.repo_ids:
+            chosen = command.only if repo_id == (command.only_of or command.repo_ids[0]) else ()
+            self._downloads.add(repo_id, only=chosen)
         self._send_queue(self._downloads.states())
 
     def _enter_token(self, command: EnterToken) -> None:

@@ -196,6 +196,21 @@ class HubModel:
 
 
 @dataclass(frozen=True, slots=True)
+class Quantisation:
+    """One GGUF model of a repository that holds several."""
+
+    label: str
+    """E.g. "Q4_K_M"."""
+    paths: tuple[str, ...]
+    """Its file, or all parts it was split into; the first is loaded."""
+    size: int
+    """Bytes."""
+    fit: Fit | None = None
+    has_room: bool = True
+    """On the disk with the cache."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelDetails:
     """What can be known of a repository before it is downloaded."""
 
@@ -210,8 +225,12 @@ class ModelDetails:
     folder: str = ""
     problem: Problem | None = None
     """Why the engine cannot run it, or why its files cannot be read now."""
-    choices: tuple[tuple[str, int], ...] = ()
-    """GGUF files to choose one of, (path, bytes)."""
+    quantisations: tuple[Quantisation, ...] = ()
+    """GGUF files to choose one of, the smallest first; empty where the weights are of another kind."""
+    file: str = ""
+    """The first file of the quantisation that ``files`` and ``fit`` are about."""
+    file_reason: str = ""
+    """Why that one was suggested; "" where it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +265,8 @@ class LocalEntry:
     commit: str = ""
     target_name: str = ""
     """Of a head: what its files say it was made for."""
+    file: str = ""
+    """Of a GGUF file in the hub cache: its name in the repository."""
 
 
 class TokenSource(StrEnum):

@@ -53,6 +53,8 @@ class LookAt:
     repo_id: str
     """Or the path of an imported model."""
     head: str = ""
+    file: str = ""
+    """The GGUF file that is meant, where there are several; "" for the one to suggest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,9 @@ class Fetch:
 
     repo_ids: tuple[str, ...]
     only: tuple[str, ...] = ()
-    """Files wanted of the first one, where not the usual."""
+    """Files wanted of ``only_of``, where not the usual."""
+    only_of: str = ""
+    """The repository that ``only`` is about; "" for the first one."""
 
 
 @dataclass(frozen=True, slots=True)

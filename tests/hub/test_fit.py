@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from engine.heads.checkpoint import write_eagle3
-from engine.hub.details import Looker
+from engine.hub.content import folder_content
 from engine.hub.fit import Shape, estimate, head_bytes, target_bytes, verdict
 from engine.hub.headers import Entry, parse, read
 from engine.hub.memory import parse_tool
@@ -52,7 +52,7 @@ def build(family: str, folder: Path) -> Path:
 def test_the_estimate_agrees_with_what_is_held(family: str, tmp_path: Path) -> None:
     folder = build(family, tmp_path / family)
     held = load_model(Load(str(folder), head="", device="cpu", weight_format="int8", context=CONTEXT))
-    content = Looker.local_content(folder)
+    content = folder_content(folder)
     assert content.header is not None
     guessed = target_bytes(content.header, content.config, is_gpu=False)
     embedding = held.decoder.weights.embedding  # stays in its file
@@ -83,7 +83,7 @@ def test_the_estimate_of_a_head_agrees_with_what_is_held(tmp_path: Path) -> None
     write_eagle3(head, tiny.checkpoint(1, vocabulary=tiny.BYTES))
     with_head = load_model(Load(str(target), str(head), device="cpu", weight_format="int8"))
     without = load_model(Load(str(target), "", device="cpu", weight_format="int8"))
-    content = Looker.local_content(head)
+    content = folder_content(head)
     assert content.header is not None
     held = with_head.info.memory_bytes - without.info.memory_bytes
     assert head_bytes(content.header, is_gpu=False) == pytest.approx(held, rel=0.1)

@@ -253,7 +253,7 @@ class HubHandler(_Content):
         found = [
             repository
             for repository in self.hub.repositories.values()
-            if wanted in repository.repo_id.lower()
+            if all(word in repository.repo_id.lower() for word in wanted.split())
             and (not author or repository.repo_id.startswith(f"{author}/"))
             and set(filters) <= {*repository.all_tags(), repository.licence}
         ]

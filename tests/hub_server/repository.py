@@ -158,7 +158,9 @@ class Repository:
             "cardData": card,
             "config": {key: self.config().get(key) for key in ("architectures", "model_type")},
         }
-        if self.parameters is not None:
+        if self.parameters is not None and any(path.endswith(".gguf") for path in self.commits[sha]):
+            answer["gguf"] = {"total": self.parameters, "architecture": "llama", "context_length": 4096}
+        elif self.parameters is not None:
             answer["safetensors"] = {"parameters": {"BF16": self.parameters}, "total": self.parameters}
         if files:
             answer["siblings"] = [file.sibling(blobs) for file in self.commits[sha].values()]
