@@ -110,7 +110,7 @@ def _base_models(tags: Iterable[str]) -> tuple[str, ...]:
 def search(
     api: HubApi, query: Search, pairs: Iterable[CataloguePair], machine: Machine
 ) -> tuple[HubModel, ...]:
-    """What the hub finds, filtered as asked. A full name or address comes first.
+    """What the hub finds, filtered as asked but for heads. A full name or address comes first.
 
     :raises HubError:
     """
@@ -142,8 +142,6 @@ def _wanted(model: HubModel, query: Search) -> bool:
     if query.licence and model.licence != query.licence:
         return False
     if query.largest and model.parameters > query.largest:
-        return False
-    if query.only_with_head and not model.has_known_head:
         return False
     return not (query.only_fitting and model.fit is not None and model.fit.verdict is Verdict.NO)
 

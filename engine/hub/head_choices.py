@@ -12,7 +12,7 @@ from engine.hub.content import Content, Contents, folder_content
 from engine.hub.finding import as_model, candidates
 from engine.hub.judging import NOT_ASKED, Judge
 from engine.hub.manifest import make_manifest
-from engine.hub.problems import HubError
+from engine.hub.problems import HubError, LicenceNeeded, LoginNeeded, RightNeeded
 from engine.hub.quantisations import base_name
 from engine.protocol.hub import CataloguePair, HeadChoice, HubModel, LocalEntry, PairReport, PairVerdict
 
@@ -63,12 +63,16 @@ class HeadFinder:
     def has_head(self, target: str, pairs: Iterable[CataloguePair], most: int = 4) -> bool:
         """Whether the hub has a head that fits ``target``; the likeliest ``most`` are looked at.
 
-        :raises HubError: the hub does not answer, or refuses to tell of the target.
+        :raises HubError: the hub does not answer.
         """
         listed = candidates(self._api, target, list(pairs))
         if not listed:
             return False
-        content, name = self._target(target, "")
+        try:
+            content, name = self._target(target, "")
+        except (LoginNeeded, LicenceNeeded, RightNeeded):
+            # Its configuration cannot be read: what heads say of themselves must do.
+            return any(source != "search" for _, source, _ in listed)
         for head, source, hit in listed[:most]:
             verdict = self._remote_choice(content, name, head, source, hit, None).report.verdict
             if verdict in GOOD:

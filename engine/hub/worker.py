@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,6 +27,7 @@ from engine.hub.downloads import Downloads
 from engine.hub.entry import problem_of
 from engine.hub.finding import search
 from engine.hub.head_choices import HeadFinder
+from engine.hub.head_memory import HeadMemory
 from engine.hub.headers import RemoteHeaders
 from engine.hub.judging import Judge
 from engine.hub.local import Imports, cached
@@ -37,7 +39,7 @@ from engine.hub.tokens import Tokens
 from engine.hub.transfer import Retry
 from engine.paths import cache_folder, data_folder
 from engine.protocol import Ready, Shutdown
-from engine.protocol.hub import DownloadState, LocalEntry, Phase, Problem
+from engine.protocol.hub import DownloadState, HubModel, LocalEntry, Phase, Problem
 from engine.protocol.hub_messages import (
     Account,
     Browse,
@@ -64,6 +66,8 @@ from engine.protocol.hub_messages import (
 
 TICK = 0.25
 """Seconds between two looks at the queue."""
+ASKED_FOR_HEADS = 30
+"""Hits of a search that the hub is asked about for heads."""
 EXACT_OFFERS = 6
 """Pairs whose tensors are looked at when the catalogue is opened."""
 
@@ -86,6 +90,7 @@ class HubWorker:
         self._contents = Contents(self._api, headers, self._judge)
         self._looker = Looker(self._api, self._contents, self._judge)
         self._finder = HeadFinder(self._api, self._contents, self._judge)
+        self._head_memory = HeadMemory(cache_folder() / "heads.json")
         self._imports = Imports(data_folder() / "imported_models.json")
         self._downloads = Downloads(
             self._api, self._connection, data_folder() / "downloads", retry=Retry(tries=12)
@@ -187,9 +192,43 @@ class HubWorker:
                 self.send(Catalogue(here, arrange(known, here), problem))
 
     def _search(self, command: Search) -> None:
-        models = search(self._api, command, catalogue(data_folder())[0], machine())
-        if self._is_latest(command):
-            self.send(Found(command.request_id, models))
+        pairs = catalogue(data_folder())[0]
+        models = [self._marked(each) for each in search(self._api, command, pairs, machine())]
+        if not command.only_with_head:
+            self._send_found(command, models)
+            return
+        # What is known comes at once; the others are asked about one by one, the likeliest first.
+        has = {each.repo_id for each in models if each.has_known_head}
+        asked = [each.repo_id for each in models if self._is_open(each)][:ASKED_FOR_HEADS]
+        for place, repo_id in enumerate(asked):
+            if not self._send_found(command, [m for m in models if m.repo_id in has], len(asked) - place):
+                return
+            try:
+                found = self._finder.has_head(repo_id, pairs)
+            except UnreachableError:
+                break
+            except HubError:
+                continue
+            self._head_memory.keep(repo_id, found)
+            if found:
+                has.add(repo_id)
+        self._send_found(command, [self._marked(m) for m in models if m.repo_id in has])
+
+    def _marked(self, model: HubModel) -> HubModel:
+        found = model.has_known_head or self._head_memory.has_head(model.repo_id) is True
+        return replace(model, has_known_head=found)
+
+    def _is_open(self, model: HubModel) -> bool:
+        """Whether nobody knows yet if the model has a head."""
+        known = model.is_head or model.has_known_head
+        return not known and self._head_memory.has_head(model.repo_id) is None
+
+    def _send_found(self, command: Search, models: Sequence[HubModel], unchecked: int = 0) -> bool:
+        """False where the window has asked for something else in the meantime."""
+        if not self._is_latest(command):
+            return False
+        self.send(Found(command.request_id, tuple(models), unchecked))
+        return True
 
     def _look_at(self, command: LookAt) -> None:
         pairs, entries = catalogue(data_folder())[0], self._local()

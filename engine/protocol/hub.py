@@ -190,7 +190,7 @@ class HubModel:
     base_models: tuple[str, ...] = ()
     is_head: bool = False
     has_known_head: bool = False
-    """The catalogue names a head for it."""
+    """The catalogue names a head for it, or one was found on the hub."""
     fit: Fit | None = None
     summary: str = ""
 

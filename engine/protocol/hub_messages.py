@@ -130,6 +130,8 @@ class Catalogue:
 class Found:
     request_id: int
     models: tuple[HubModel, ...]
+    unchecked: int = 0
+    """Of a search for models with a head: how many are still asked about; what has one follows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,28 @@ def test_search_sorts_and_filters(line: Line) -> None:
     assert first.repo_id == TARGET and first.parameters == pytest.approx(0.0003)
     line.tell(Search(4, "tests/", largest=1.0))
     assert "tests/gated-9b" not in [model.repo_id for model in line.wait(Found).models]
+
+
+def test_models_with_a_head_appear_as_they_are_found(line: Line, hub: HubServer) -> None:
+    """By the hub's metadata and search, not only by the catalogue; a head that does not fit is none."""
+    lonely = "tests/lonely-gemma"
+    hub.add(replace(hub.repositories[TARGET], repo_id=lonely, downloads=900, base_models=()))
+    hub.add(replace(hub.repositories[OTHER_HEAD], repo_id="tests/lonely-gemma-eagle3", base_models=(lonely,)))
+    line.tell(Search(1, "gemma", only_with_head=True))
+    first = line.wait(Found)
+    assert (first.models, first.unchecked) == ((), 2), "the heads themselves are not asked about"
+    last = line.wait(Found, lambda event: not event.unchecked)
+    assert [(model.repo_id, model.has_known_head) for model in last.models] == [(TARGET, True)]
+    asked = len(hub.requests)
+    line.tell(Search(2, "gemma", only_with_head=True))
+    again = line.wait(Found)
+    assert ([model.repo_id for model in again.models], again.unchecked) == ([TARGET], 0)
+    assert len(hub.requests) == asked + 1, "what was found out is kept"
+    line.tell(Search(3, "gemma"))
+    marked = {model.repo_id: model.has_known_head for model in line.wait(Found).models}
+    assert marked[TARGET] and not marked[lonely]
+    for name in (lonely, "tests/lonely-gemma-eagle3"):
+        del hub.repositories[name]
 
 
 def test_details_tell_files_memory_and_card(line: Line, hub: HubServer) -> None:
