@@ -8,6 +8,7 @@ blocks: the engine is spoken to through :class:`app.client.EngineClient`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from app.language import numbers, tr, tr_n
 from app.language.engine_texts import of_engine
 from app.settings.per_model import of_model, with_model
 from app.settings.store import LIMITS, Settings, SettingsStore
+from app.transport import Transport
 from app.window_dialogs import WindowDialogs
 from app.window_frame import WindowFrame
 from engine.protocol import Failed, Load, Message
@@ -51,13 +53,15 @@ class MainWindow(WindowFrame):
         folder: Path,
         load: Load | None = None,
         parent: QWidget | None = None,
+        hub: Callable[[], Transport] | None = None,
     ) -> None:
+        """``hub`` stands in for the hub's process."""
         super().__init__(client, store, folder, parent)
         self.replies = Replies(client, self)
         self.engine = EngineControl(client, store, self.notices, load or Load(), self)
         self.desk = ChatDesk(self, self.replies, self.engine)
         self.exchange = ChatExchange(self)
-        self.dialogs = WindowDialogs(self, lambda: self.engine.command.model)
+        self.dialogs = WindowDialogs(self, lambda: self.engine.command.model, hub)
         self._closing = False
         self._saver = QTimer(self)
         self._saver.setSingleShot(True)

@@ -15,16 +15,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QDeadlineTimer, QEventLoop, QTimer
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 
 from app import style
 from app.client import EngineClient
+from app.gallery import exhibits, put_away
+from app.hub.rehearsal import RehearsalHub
 from app.main_window import MainWindow
 from app.markdown import formulas, sample
 from app.rehearsal import RehearsalEngine, Script
-from app.settings.dialog import SettingsDialog
 from app.settings.store import SettingsStore
 from app.theme import ThemeChoice
+from app.tour import Tour
 from app.transport import PROJECT_ROOT, ThreadTransport
 from engine.protocol import Failed, Generate
 
@@ -95,7 +97,9 @@ class Studio:
         style.apply(app, theme, None)
         self.engine = RehearsalEngine(Script(_reply, tokens_per_second=600, chunk_seconds=0.0))
         self.client = EngineClient(lambda: ThreadTransport(self.engine.run))
-        self.window = MainWindow(self.client, self.store, Path(self._data.name))
+        self.window = MainWindow(
+            self.client, self.store, Path(self._data.name), hub=lambda: ThreadTransport(RehearsalHub().run)
+        )
         self.window.resize(*SIZE)
 
     def wait(self, done: Callable[[], bool], seconds: float = 20.0) -> None:
@@ -116,9 +120,9 @@ class Studio:
         self.window.send_prompt(prompt)
         self.wait(lambda: self.window.replies.running is None)
 
-    def picture(self, name: str) -> None:
+    def picture(self, name: str, widget: QWidget | None = None) -> None:
         self.settle()
-        self.window.grab().save(str(self._folder / f"{name}-{self._label}.png"))
+        (widget or self.window).grab().save(str(self._folder / f"{name}-{self._label}.png"))
 
     def close(self) -> None:
         self.window.close()
@@ -161,16 +165,12 @@ def play(studio: Studio) -> None:
     studio.picture("8-search")
     window.chat_list.search.clear()
     picture_markdown(studio)
-    window.dialogs.open_palette()
-    if window.dialogs.palette is not None:
-        studio.settle()
-        window.dialogs.palette.grab().save(str(studio._folder / f"9-commands-{studio._label}.png"))
-        window.dialogs.palette.close()
-    dialog = SettingsDialog(studio.store, window)
-    dialog.show()
-    studio.settle()
-    dialog.grab().save(str(studio._folder / f"7-settings-{studio._label}.png"))
-    dialog.close()
+    for number, exhibit in enumerate(exhibits(), 20):
+        widget = exhibit.open(window)
+        widget.show()
+        studio.wait(lambda exhibit=exhibit, widget=widget: exhibit.ready(widget))
+        studio.picture(f"{number}-{exhibit.name}", window if isinstance(widget, Tour) else widget)
+        put_away(widget)
 
 
 def picture_markdown(studio: Studio) -> None:

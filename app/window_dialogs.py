@@ -23,6 +23,7 @@ from app.settings.model_dialog import ModelSettingsDialog
 from app.settings.per_model import of_model, resolve
 from app.shortcut_list import ShortcutList
 from app.tour import Tour
+from app.transport import Transport
 from app.window_frame import WindowFrame
 from engine.protocol import Loaded, Message, Role
 from engine.protocol.hub_messages import Browse
@@ -40,14 +41,16 @@ class WindowDialogs(QObject):
     """The folder of a model that is to draft for the one that is loaded."""
     reload_requested = Signal()
 
-    def __init__(self, frame: WindowFrame, loaded_as: Callable[[], str]) -> None:
-        """``loaded_as()`` tells what ``Load.model`` named."""
+    def __init__(
+        self, frame: WindowFrame, loaded_as: Callable[[], str], hub: Callable[[], Transport] | None = None
+    ) -> None:
+        """``loaded_as()`` tells what ``Load.model`` named; ``hub`` stands in for the hub's process."""
         super().__init__(frame)
         self._frame = frame
         self.loaded_as = loaded_as
         self.compare: CompareDialog | None = None
         self.hub: HubDialog | None = None
-        self.hub_client = HubClient(lambda: hub_transport(frame.folder), self)
+        self.hub_client = HubClient(hub or (lambda: hub_transport(frame.folder)), self)
         self.licence: LicenceDialog | None = None
         self.settings: SettingsDialog | None = None
         self.palette: CommandPalette | None = None
