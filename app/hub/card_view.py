@@ -9,6 +9,8 @@ from PySide6.QtCore import QUrl, Signal
 from PySide6.QtGui import QImage, QTextDocument
 from PySide6.QtWidgets import QTextBrowser, QWidget
 
+from app.language import tr
+
 LONGEST = 60_000
 """Characters shown: a card is for reading, and laying out megabytes would hold up the window."""
 _COMMENTS = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -26,7 +28,8 @@ def plain_markdown(text: str) -> str:
         text = pattern.sub(lambda found: f"({found[1]})" if found[1] else "", text)
     text = _TAGS.sub("", text)
     if len(text) > LONGEST:
-        text = text[:LONGEST] + "\n\n(The card goes on; its page has the rest.)"
+        rest = tr("Hub", "(The card goes on; its page has the rest.)")
+        text = f"{text[:LONGEST]}\n\n{rest}"
     return text.strip()
 
 
@@ -39,7 +42,7 @@ class CardView(QTextBrowser):
         super().__init__(parent)
         self.setOpenLinks(False)
         self.setOpenExternalLinks(False)
-        self.setAccessibleName("Model card")
+        self.setAccessibleName(tr("Hub", "Model card"))
         self.document().setDocumentMargin(10)
         self.anchorClicked.connect(self._on_link)
 
@@ -49,7 +52,7 @@ class CardView(QTextBrowser):
         features = (
             QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
         )
-        document.setMarkdown(plain_markdown(text) or "There is no model card.", features)
+        document.setMarkdown(plain_markdown(text) or tr("Hub", "There is no model card."), features)
         self.verticalScrollBar().setValue(0)
 
     def loadResource(self, kind: int, name: QUrl | str) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance, Slot
 
+from app.language import mark
 from app.transport import Ended, Link, ProcessTransport, Transport
 from engine.protocol import Ready
 from engine.protocol.hub import Problem
@@ -40,8 +41,8 @@ EVENTS_PER_POLL = 64
 CLOSE_GRACE = 2.5
 DIED = Problem(
     "hub-process",
-    "The part of Eyrie that talks to the hub stopped unexpectedly.",
-    "Downloads keep what has arrived and go on once it is asked something again.",
+    mark("engine", "The part of Eyrie that talks to the hub stopped unexpectedly."),
+    mark("engine", "Downloads keep what has arrived and go on once it is asked something again."),
 )
 
 

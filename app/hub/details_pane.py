@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QPlainTextEdit,
     QPushButton,
+    QScrollArea,
     QTabWidget,
     QVBoxLayout,
     QWidget,
@@ -21,6 +22,8 @@ from app.hub import words
 from app.hub.card_view import CardView
 from app.hub.memory_bar import MemoryBar
 from app.hub.row_list import Row, RowList, Tone
+from app.language import tr
+from app.language.engine_texts import of_engine
 from engine.protocol.hub import Fit, HeadChoice, PairVerdict, Problem
 
 NO_HEAD = "no head"
@@ -105,8 +108,8 @@ class DetailsPane(QWidget):
         self.memory = MemoryBar(self)
         self.memory_words = label(self)
         self.heads_title = label(self, "label")
-        self.heads_title.setText("EAGLE head")
-        self.heads = RowList("Heads for this model", self)
+        self.heads_title.setText(tr("Hub", "EAGLE head"))
+        self.heads = RowList(tr("Hub", "Heads for this model"), self)
         self.heads.setMinimumHeight(90)
         self.heads.chosen.connect(lambda row: self._on_head(row))
         self.verdict = label(self, "small")
@@ -117,14 +120,18 @@ class DetailsPane(QWidget):
         self.card.link_chosen.connect(self.link_chosen)
         self.files = QPlainTextEdit(self)
         self.files.setReadOnly(True)
-        self.files.setAccessibleName("Files that are downloaded")
+        self.files.setAccessibleName(tr("Hub", "Files that are downloaded"))
         self.tabs = QTabWidget(self)
         self.tabs.setDocumentMode(True)
-        for widget, name in ((self.facts, "About"), (self.card, "Model card"), (self.files, "Files")):
+        for widget, name in (
+            (self.facts, tr("Hub", "About")),
+            (self.card, tr("Hub", "Model card")),
+            (self.files, tr("Hub", "Files")),
+        ):
             self.tabs.addTab(widget, name)
-        self.page_button = QPushButton("Open its page", self)
-        self.fetch_button = QPushButton("Download", self)
-        self.load_button = QPushButton("Load", self)
+        self.page_button = QPushButton(tr("Hub", "Open its page"), self)
+        self.fetch_button = QPushButton(tr("Hub", "Download"), self)
+        self.load_button = QPushButton(tr("Hub", "Load"), self)
         self.fetch_button.setProperty("look", "primary")
         self.load_button.setProperty("look", "primary")
         self.page_button.clicked.connect(self.page_requested)
@@ -133,7 +140,7 @@ class DetailsPane(QWidget):
         self.state = label(self, "small")
         self._build()
         self._heads: dict[str, HeadChoice] = {}
-        self.clear("Choose a model at the left.")
+        self.clear(tr("Hub", "Choose a model at the left."))
 
     def _build(self) -> None:
         buttons = QHBoxLayout()
@@ -144,15 +151,29 @@ class DetailsPane(QWidget):
             buttons.addWidget(button)
         for button in (self.page_button, self.fetch_button, self.load_button):
             button.setAutoDefault(False)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 12, 16, 12)
+        body = QWidget(self)
+        column = QVBoxLayout(body)
+        column.setContentsMargins(16, 12, 16, 4)
         column.setSpacing(6)
         for widget in (self.title, self.line, self.problem, self.memory, self.memory_words, self.heads_title):
             column.addWidget(widget)
         column.addWidget(self.heads, 2)
         column.addWidget(self.verdict)
         column.addWidget(self.tabs, 3)
-        column.addLayout(buttons)
+        self.tabs.setMinimumHeight(8 * self.fontMetrics().lineSpacing())
+        # Large text in a low window scrolls; the buttons stay in sight.
+        self.area = QScrollArea(self)
+        self.area.setWidget(body)
+        self.area.setWidgetResizable(True)
+        self.area.setFrameShape(QScrollArea.Shape.NoFrame)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        buttons.setContentsMargins(16, 4, 16, 12)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.setSpacing(0)
+        outer.addWidget(self.area, 1)
+        outer.addLayout(buttons)
 
     # ------------------------------------------------------------------ what is shown
 
@@ -172,7 +193,7 @@ class DetailsPane(QWidget):
         self.problem.hide()
         self.show_fit(None)
         self.facts.setText("")
-        self.card.show_card("The card is being read…" if has_page else "")
+        self.card.show_card(tr("Hub", "The card is being read…") if has_page else "")
         self.files.setPlainText("")
         self.tabs.show()
         self.page_button.setVisible(has_page)
@@ -183,14 +204,16 @@ class DetailsPane(QWidget):
         self.memory.show_fit(fit)
         self.memory_words.setVisible(fit is not None)
         if fit is not None:
-            self.memory_words.setText(" ".join(part for part in (fit.words, words.memory(fit)) if part))
+            self.memory_words.setText(" ".join(part for part in (of_engine(fit.words), words.memory(fit)) if part))
 
     def show_facts(self, facts: Sequence[tuple[str, str]]) -> None:
-        self.facts.setText("\n".join(f"{name}:  {value}" for name, value in facts if value))
+        line = tr("Hub", "{name}:  {value}")
+        self.facts.setText("\n".join(line.format(name=name, value=value) for name, value in facts if value))
 
     def show_files(self, files: Sequence[tuple[str, int]], total: int) -> None:
         lines = [f"{words.size(size):>10}   {path}" for path, size in files]
-        self.files.setPlainText("\n".join([*lines, "", f"{words.size(total):>10}   in all"]))
+        whole = tr("Hub", "{size}   in all").format(size=f"{words.size(total):>10}")
+        self.files.setPlainText("\n".join([*lines, "", whole]))
 
     def show_problem(self, problem: Problem | None) -> None:
         """What stands in the way, with the cure that its kind has."""
@@ -199,12 +222,12 @@ class DetailsPane(QWidget):
             return
         offers: list[tuple[str, Callable[[], object]]] = []
         if problem.link:
-            offers.append(("Open the page", lambda: self.link_chosen.emit(problem.link)))
+            offers.append((tr("Hub", "Open the page"), lambda: self.link_chosen.emit(problem.link)))
         if problem.kind in ACCOUNT_KINDS:
-            offers.append(("Enter a token…", self.token_requested.emit))
+            offers.append((tr("Hub", "Enter a token…"), self.token_requested.emit))
         if problem.kind != "unsupported":
-            offers.append(("Try again", self.retry_requested.emit))
-        self.problem.say(f"{problem.message} {problem.next_step}".strip(), offers)
+            offers.append((tr("Hub", "Try again"), self.retry_requested.emit))
+        self.problem.say(words.problem(problem), offers)
 
     def show_heads(
         self, heads: Sequence[HeadChoice], chosen: str, complete: bool, known: bool = True
@@ -214,9 +237,11 @@ class DetailsPane(QWidget):
         self.heads.show()
         self._heads = {_key(head): head for head in heads}
         rows = [_row(head) for head in heads]
-        rows.append(Row(NO_HEAD, "No head", "plain decoding, one token at a time"))
+        rows.append(Row(NO_HEAD, tr("Hub", "No head"), tr("Hub", "plain decoding, one token at a time")))
         self.heads.show_rows(rows)
-        self.heads_title.setText("EAGLE head" if complete else "EAGLE head, looking for more…")
+        self.heads_title.setText(
+            tr("Hub", "EAGLE head") if complete else tr("Hub", "EAGLE head, looking for more…")
+        )
         self.choose_head(chosen)
 
     def choose_head(self, key: str) -> None:
@@ -235,13 +260,13 @@ class DetailsPane(QWidget):
 
     def _show_verdict(self, key: str) -> None:
         head = self._heads.get(key)
-        text = words.verdict(head.report) + (f" {head.note}" if head.note else "") if head else ""
+        text = words.verdict(head.report) + (f" {of_engine(head.note)}" if head.note else "") if head else ""
         self.verdict.setText(text)
         self.verdict.setVisible(bool(text))
 
     def show_buttons(self, fetch: str, can_load: bool, state: str = "") -> None:
         """``fetch`` is the text of the download button, "" where nothing is to be downloaded."""
-        self.fetch_button.setText(fetch or "Download")
+        self.fetch_button.setText(fetch or tr("Hub", "Download"))
         self.fetch_button.setVisible(bool(fetch))
         self.load_button.setVisible(can_load)
         self.state.setText(state)
@@ -255,15 +280,17 @@ def _row(head: HeadChoice) -> Row:
     line = words.joined(
         head.format,
         words.size(head.size) if head.size else "",
-        f"{words.count(head.downloads)} downloads" if head.downloads else "",
+        words.downloads(head.downloads) if head.downloads else "",
         words.licence(head.licence, head.is_gated) if head.licence else "",
-        {"this computer": "on this computer", "catalogue": "in the catalogue"}.get(head.source, ""),
+        {"this computer": tr("Hub", "on this computer"), "catalogue": tr("Hub", "in the catalogue")}.get(
+            head.source, ""
+        ),
     )
     return Row(
         _key(head),
         head.repo_id,
         line,
-        words.PAIR_BADGES[head.report.verdict],
+        tr("Hub", words.PAIR_BADGES[head.report.verdict]),
         TONES[head.report.verdict],
         head,
     )

@@ -26,6 +26,7 @@ from app.hub.pairs_page import PairsPage
 from app.hub.queue_panel import QueuePanel
 from app.hub.search_page import SearchPage
 from app.hub.token_dialog import TokenDialog, account_words
+from app.language import tr
 from engine.protocol import Load
 from engine.protocol.hub import HubModel, LocalEntry, PairOffer, PairVerdict, Phase
 from engine.protocol.hub_messages import (
@@ -86,7 +87,7 @@ class HubDialog(QDialog):
         self.choice = Choice()
         self.token_dialog: TokenDialog | None = None
         self.open_url: Callable[[str], object] = lambda url: QDesktopServices.openUrl(QUrl(url))
-        self.setWindowTitle("Models")
+        self.setWindowTitle(tr("Hub", "Models"))
         self.setModal(False)
         self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
         self.setMinimumSize(760, 520)
@@ -101,15 +102,15 @@ class HubDialog(QDialog):
         self._connect()
 
     def _build(self) -> None:
-        self.account_button = QPushButton("Account", self)
+        self.account_button = QPushButton(tr("Hub", "Account"), self)
         self.account_button.setAutoDefault(False)
-        self.account_button.setToolTip("The hub account that gated models are read with")
+        self.account_button.setToolTip(tr("Hub", "The hub account that gated models are read with"))
         self.tabs = QTabWidget(self)
         self.tabs.setDocumentMode(True)
         for page, name in (
-            (self.pairs, "Recommended"),
-            (self.search, "Search the hub"),
-            (self.local, "On this computer"),
+            (self.pairs, tr("Hub", "Recommended")),
+            (self.search, tr("Hub", "Search the hub")),
+            (self.local, tr("Hub", "On this computer")),
         ):
             self.tabs.addTab(page, name)
         self.splitter = QSplitter(Qt.Orientation.Horizontal, self)
@@ -184,7 +185,7 @@ class HubDialog(QDialog):
         self.pane.begin(model.repo_id, words.model_line(model))
         self.pane.show_fit(model.fit)
         based = ", ".join(model.base_models[:4])
-        self.pane.show_facts((("Based on", based), ("Updated", model.updated)))
+        self.pane.show_facts(((tr("Hub", "Based on"), based), (tr("Hub", "Updated"), words.date(model.updated))))
         self._look(find_heads=not model.is_head)
         self._show_buttons()
 
@@ -193,7 +194,7 @@ class HubDialog(QDialog):
         self.pane.begin(
             entry.name, words.joined(words.size(entry.size), entry.path), has_page=bool(entry.repo_id)
         )
-        self.pane.show_facts((("Lies in", entry.path), ("Made for", entry.target_name)))
+        self.pane.show_facts(((tr("Hub", "Lies in"), entry.path), (tr("Hub", "Made for"), entry.target_name)))
         self._look(find_heads=not entry.is_head)
         self._show_buttons()
 
@@ -290,12 +291,12 @@ class HubDialog(QDialog):
         problem = event.problem
         if event.request_id and event.request_id in (self._looking, self._finding):
             if event.request_id == self._finding:
-                self.pane.heads_title.setText("EAGLE head")
+                self.pane.heads_title.setText(tr("Hub", "EAGLE head"))
             else:
                 self.pane.card.show_card("")
             self.pane.show_problem(problem)
         elif not event.request_id:
-            self.trouble.say(f"{problem.message} {problem.next_step}".strip())
+            self.trouble.say(words.problem(problem))
 
     # ------------------------------------------------------------------ doing
 
@@ -306,17 +307,19 @@ class HubDialog(QDialog):
             return
         head = self.pane.head(choice.head_path or choice.head)
         if head is not None and head.report.verdict is PairVerdict.NOT:
-            self.pane.show_buttons("", False, "This head does not fit. Choose another one, or none.")
+            self.pane.show_buttons("", False, tr("Hub", "This head does not fit. Choose another one, or none."))
             return
         running = {state.repo_id for state in self.queue.states if state.phase is not Phase.DONE}
         absent = [repo for repo in choice.absent if repo not in running]
         size = (0 if choice.target_path else choice.size) + (0 if choice.head_path else choice.head_size)
-        fetch = f"Download {words.size(size)}" if size else "Download"
+        fetch = tr("Hub", "Download")
+        if size:
+            fetch = tr("Hub", "Download {size}").format(size=words.size(size))
         waiting = choice.absent and not absent
         can_load = not choice.absent and not choice.is_head
-        state = "It is being downloaded." if waiting else ""
+        state = tr("Hub", "It is being downloaded.") if waiting else ""
         if choice.is_head and not choice.absent:
-            state = "A head is loaded together with its model: choose the model."
+            state = tr("Hub", "A head is loaded together with its model: choose the model.")
         self.pane.show_buttons(fetch if absent else "", can_load, state)
 
     def _fetch(self) -> None:

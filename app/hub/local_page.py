@@ -24,16 +24,16 @@ class LocalPage(QWidget):
         self._client = client
         self._request = 0
         self.entries: tuple[LocalEntry, ...] = ()
-        self.list = RowList("Models on this computer", self)
+        self.list = RowList(tr("Hub", "Models on this computer"), self)
         self.list.chosen.connect(self._on_chosen)
-        self.status = QLabel("Looking…", self)
+        self.status = QLabel(tr("Hub", "Looking…"), self)
         self.status.setProperty("textRole", "small")
         self.status.setWordWrap(True)
-        self.folder_button = QPushButton("Add a folder…", self)
-        self.file_button = QPushButton("Add a GGUF file…", self)
-        self.delete_button = QPushButton("Delete…", self)
+        self.folder_button = QPushButton(tr("Hub", "Add a folder…"), self)
+        self.file_button = QPushButton(tr("Hub", "Add a GGUF file…"), self)
+        self.delete_button = QPushButton(tr("Hub", "Delete…"), self)
         self.delete_button.setEnabled(False)
-        self.delete_button.setToolTip("Delete the chosen model from the hub cache")
+        self.delete_button.setToolTip(tr("Hub", "Delete the chosen model from the hub cache"))
         self.draft_button = QPushButton(tr("Hub", "Draft with it"), self)
         self.draft_button.setEnabled(False)
         self.draft_button.setToolTip(
@@ -64,15 +64,15 @@ class LocalPage(QWidget):
     def import_path(self, path: str) -> None:
         """Add a folder or GGUF file to the list, where it is."""
         self._request = self._client.next_id()
-        self._say("Looking at it…")
+        self._say(tr("Hub", "Looking at it…"))
         self._client.send(Import(self._request, path))
 
     def _choose_folder(self) -> None:
-        if path := QFileDialog.getExistingDirectory(self, "Choose the folder of a model or a head"):
+        if path := QFileDialog.getExistingDirectory(self, tr("Hub", "Choose the folder of a model or a head")):
             self.import_path(path)
 
     def _choose_file(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Choose a GGUF file", "", "GGUF (*.gguf)")
+        path, _ = QFileDialog.getOpenFileName(self, tr("Hub", "Choose a GGUF file"), "", "GGUF (*.gguf)")
         if path:
             self.import_path(path)
 
@@ -86,13 +86,15 @@ class LocalPage(QWidget):
         if row is None or not row.value.repo_id:
             return
         entry: LocalEntry = row.value
-        box = QMessageBox(QMessageBox.Icon.Question, "Delete a model", "", parent=self)
-        box.setText(f"Delete {entry.name} from this computer?")
+        box = QMessageBox(QMessageBox.Icon.Question, tr("Hub", "Delete a model"), "", parent=self)
+        box.setText(tr("Hub", "Delete {name} from this computer?").format(name=entry.name))
         box.setInformativeText(
-            f"This frees up to {words.size(entry.size)}. Other programs that use the hub cache lose it, too."
+            tr(
+                "Hub", "This frees up to {size}. Other programs that use the hub cache lose it, too."
+            ).format(size=words.size(entry.size))
         )
-        yes = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
-        box.addButton("Keep it", QMessageBox.ButtonRole.RejectRole)
+        yes = box.addButton(tr("Hub", "Delete"), QMessageBox.ButtonRole.DestructiveRole)
+        box.addButton(tr("Hub", "Keep it"), QMessageBox.ButtonRole.RejectRole)
         yes.clicked.connect(lambda: self._client.send(Delete(entry.repo_id, entry.commit)))
         box.open()
 
@@ -109,8 +111,8 @@ class LocalPage(QWidget):
         self.entries = event.entries
         models = [entry for entry in event.entries if not entry.is_head]
         heads = [entry for entry in event.entries if entry.is_head]
-        rows = [_row(entry, "Models" if not place else "") for place, entry in enumerate(models)]
-        rows += [_row(entry, "EAGLE heads" if not place else "") for place, entry in enumerate(heads)]
+        rows = [_row(entry, tr("Hub", "Models") if not place else "") for place, entry in enumerate(models)]
+        rows += [_row(entry, tr("Hub", "EAGLE heads") if not place else "") for place, entry in enumerate(heads)]
         self.list.show_rows(rows)
         if self.list.current() is None:
             self.delete_button.setEnabled(False)
@@ -118,7 +120,10 @@ class LocalPage(QWidget):
         self._say(
             ""
             if rows
-            else "No model is here yet. Download one, or add a folder or a GGUF file that you have already."
+            else tr(
+                "Hub",
+                "No model is here yet. Download one, or add a folder or a GGUF file that you have already.",
+            )
         )
 
     def _on_imported(self, event: Imported) -> None:
@@ -128,12 +133,12 @@ class LocalPage(QWidget):
 
     def _on_failed(self, event: HubFailed) -> None:
         if self._request and event.request_id == self._request:
-            self._say(f"{event.problem.message} {event.problem.next_step}")
+            self._say(words.problem(event.problem))
 
 
 def _row(entry: LocalEntry, heading: str) -> Row:
-    where = "hub cache" if entry.repo_id else entry.path
-    made_for = f"made for {entry.target_name}" if entry.target_name else ""
+    where = tr("Hub", "hub cache") if entry.repo_id else entry.path
+    made_for = tr("Hub", "made for {model}").format(model=entry.target_name) if entry.target_name else ""
     kind = "GGUF" if entry.path.endswith(".gguf") else entry.family
     line = words.joined(words.size(entry.size), kind, made_for, where)
     return Row(entry.path, entry.name, line, "", Tone.PLAIN, entry, heading)

@@ -9,6 +9,8 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app import theme
 from app.hub import words
 from app.hub.row_list import Tone, ink
+from app.language import tr
+from app.language.engine_texts import of_engine
 from engine.protocol.hub import Fit, Verdict
 
 TONES = {Verdict.FITS: Tone.GOOD, Verdict.TIGHT: Tone.WARN, Verdict.NO: Tone.BAD, Verdict.UNKNOWN: Tone.PLAIN}
@@ -18,14 +20,14 @@ class MemoryBar(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._fit: Fit | None = None
-        self.setAccessibleName("Memory")
+        self.setAccessibleName(tr("Hub", "Memory"))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def show_fit(self, fit: Fit | None) -> None:
         self._fit = fit
         self.setVisible(fit is not None and fit.needed > 0)
         if fit is not None:
-            self.setAccessibleDescription(f"{fit.words} {words.memory(fit)}")
+            self.setAccessibleDescription(f"{of_engine(fit.words)} {words.memory(fit)}")
             self.setToolTip(words.memory(fit))
         self.update()
 

@@ -9,6 +9,8 @@ from app.hub import words
 from app.hub.client import HubClient
 from app.hub.memory_bar import TONES
 from app.hub.row_list import Row, RowList
+from app.language import tr
+from app.language.engine_texts import of_engine
 from engine.protocol.hub import Machine, PairOffer, Verdict
 from engine.protocol.hub_messages import Catalogue
 
@@ -21,11 +23,11 @@ class PairsPage(QWidget):
         super().__init__(parent)
         self.machine: Machine | None = None
         self.offers: tuple[PairOffer, ...] = ()
-        self.about = QLabel("Looking at this machine…", self)
+        self.about = QLabel(tr("Hub", "Looking at this machine…"), self)
         """What this machine is; the dialog shows it above all pages."""
         self.about.setProperty("textRole", "small")
         self.about.setWordWrap(True)
-        self.list = RowList("Recommended pairs", self)
+        self.list = RowList(tr("Hub", "Recommended pairs"), self)
         self.list.chosen.connect(lambda row: self.chosen.emit(row.value))
         column = QVBoxLayout(self)
         column.setContentsMargins(10, 10, 10, 6)
@@ -36,9 +38,16 @@ class PairsPage(QWidget):
     def _on_catalogue(self, event: Catalogue) -> None:
         self.machine, self.offers = event.machine, event.offers
         here = event.machine
-        kind = here.device if here.is_gpu else "No NVIDIA GPU was found, so models run on the processor"
-        memory = f"{words.size(here.free)} of {words.size(here.total)} memory are free."
-        self.about.setText(" ".join(part for part in (f"{kind}: {memory}", event.problem) if part))
+        about = tr(
+            "Hub",
+            "No NVIDIA GPU was found, so models run on the processor: {free} of {total} memory are free.",
+        )
+        if here.is_gpu:
+            about = tr("Hub", "{device}: {free} of {total} memory are free.")
+        about = about.format(
+            device=here.device, free=words.size(here.free), total=words.size(here.total)
+        )
+        self.about.setText(f"{about} {of_engine(event.problem)}".strip())
         rows, group = [], ""
         for offer in event.offers:
             at = _group(offer)
@@ -52,14 +61,14 @@ class PairsPage(QWidget):
 
 def _group(offer: PairOffer) -> str:
     if offer.fit.verdict is Verdict.NO:
-        return "Too large for this machine"
-    return "Recommended for this machine" if offer.is_recommended else "More pairs"
+        return tr("Hub", "Too large for this machine")
+    return tr("Hub", "Recommended for this machine") if offer.is_recommended else tr("Hub", "More pairs")
 
 
 def _row(offer: PairOffer, heading: str) -> Row:
     pair = offer.pair
     here = offer.target_folder and offer.head_folder
-    badge = words.FIT_WORDS[offer.fit.verdict]
+    badge = tr("Hub", words.FIT_WORDS[offer.fit.verdict])
     title = f"{pair.target.rpartition('/')[2]}  +  {pair.head.rpartition('/')[2]}"
-    line = words.joined("on this computer" if here else "", words.pair_line(pair))
+    line = words.joined(tr("Hub", "on this computer") if here else "", words.pair_line(pair))
     return Row(f"{pair.target} {pair.head}", title, line, badge, TONES[offer.fit.verdict], offer, heading)

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 from app.hub import words
 from app.hub.client import HubClient
 from app.hub.details_pane import ACCOUNT_KINDS, label
+from app.language import tr
 from engine.protocol.hub import DownloadState, Phase
 from engine.protocol.hub_messages import Cancel, HubCommand, Pause, Queue, Resume
 
@@ -55,11 +56,11 @@ class DownloadRow(QWidget):
         self.files = label(self, "small")
         self.files.hide()
         self.problem = label(self, "error")
-        self.pause = self._button("Pause", self._on_pause)
-        self.more = self._button("Files", self._on_files)
-        self.link = self._button("Open its page", self._on_link)
-        self.token = self._button("Enter a token…", self.token_requested.emit)
-        self.cancel = self._button("Cancel…", self._on_cancel)
+        self.pause = self._button(tr("Hub", "Pause"), self._on_pause)
+        self.more = self._button(tr("Hub", "Files"), self._on_files)
+        self.link = self._button(tr("Hub", "Open its page"), self._on_link)
+        self.token = self._button(tr("Hub", "Enter a token…"), self.token_requested.emit)
+        self.cancel = self._button(tr("Hub", "Cancel…"), self._on_cancel)
         texts = QVBoxLayout()
         texts.setSpacing(0)
         texts.addWidget(self.name)
@@ -94,19 +95,21 @@ class DownloadRow(QWidget):
         else:
             self.bar.setRange(0, 0 if state.phase.is_active else STEPS)
         self.bar.setVisible(state.phase is not Phase.DONE)
-        self.bar.setAccessibleName(f"Download of {state.repo_id}")
+        self.bar.setAccessibleName(tr("Hub", "Download of {name}").format(name=state.repo_id))
         self.bar.setAccessibleDescription(self.line.text())
         problem = state.problem
-        self.problem.setText(f"{problem.message} {problem.next_step}".strip() if problem else "")
+        self.problem.setText(words.problem(problem) if problem else "")
         self.problem.setVisible(problem is not None)
         self.link.setVisible(problem is not None and bool(problem.link))
         self.token.setVisible(problem is not None and problem.kind in ACCOUNT_KINDS)
         stopped = state.phase in (Phase.PAUSED, Phase.FAILED)
-        self.pause.setText("Try again" if problem else "Resume" if stopped else "Pause")
+        going_on = tr("Hub", "Resume") if stopped else tr("Hub", "Pause")
+        self.pause.setText(tr("Hub", "Try again") if problem else going_on)
         self.pause.setVisible(state.phase is not Phase.DONE)
-        self.cancel.setText("Dismiss" if state.phase is Phase.DONE else "Cancel…")
+        self.cancel.setText(tr("Hub", "Dismiss") if state.phase is Phase.DONE else tr("Hub", "Cancel…"))
         for button in (self.pause, self.cancel, self.more):
-            button.setAccessibleName(f"{button.text().rstrip('…')}: {state.repo_id}")
+            name = tr("Hub", "{action}: {name}")
+            button.setAccessibleName(name.format(action=button.text().rstrip("…"), name=state.repo_id))
         self.more.setVisible(bool(state.files))
         if not self.files.isHidden():
             self._show_files()
@@ -115,20 +118,22 @@ class DownloadRow(QWidget):
 
     def _announce(self, state: DownloadState) -> None:
         spoken = {
-            Phase.DONE: f"{state.repo_id} is downloaded.",
-            Phase.FAILED: f"The download of {state.repo_id} stopped. {self.problem.text()}",
-            Phase.PAUSED: f"The download of {state.repo_id} is paused.",
+            Phase.DONE: tr("Hub", "{name} is downloaded."),
+            Phase.FAILED: tr("Hub", "The download of {name} stopped. {reason}"),
+            Phase.PAUSED: tr("Hub", "The download of {name} is paused."),
         }.get(state.phase)
         if spoken and QAccessible.isActive():
+            spoken = spoken.format(name=state.repo_id, reason=self.problem.text())
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, spoken))
 
     def _show_files(self) -> None:
         files = self.state.files if self.state else ()
+        partly, whole = tr("Hub", "{file}:  {done} of {size}"), tr("Hub", "{file}:  {size}, here")
         self.files.setText(
             "\n".join(
-                f"{file.path}:  {words.size(file.done)} of {words.size(file.size)}"
-                if file.done < file.size
-                else f"{file.path}:  {words.size(file.size)}, here"
+                (partly if file.done < file.size else whole).format(
+                    file=file.path, done=words.size(file.done), size=words.size(file.size)
+                )
                 for file in files
             )
         )
@@ -154,14 +159,16 @@ class DownloadRow(QWidget):
         if state.phase is Phase.DONE or not state.done:
             self.asked.emit(Cancel(state.download_id, delete=state.phase is not Phase.DONE))
             return
-        box = QMessageBox(QMessageBox.Icon.Question, "Cancel the download", "", parent=self)
-        box.setText(f"Cancel the download of {state.repo_id}?")
+        box = QMessageBox(QMessageBox.Icon.Question, tr("Hub", "Cancel the download"), "", parent=self)
+        box.setText(tr("Hub", "Cancel the download of {name}?").format(name=state.repo_id))
         box.setInformativeText(
-            f"{words.size(state.done)} have arrived. Kept, they need not be fetched again later."
+            tr("Hub", "{size} have arrived. Kept, they need not be fetched again later.").format(
+                size=words.size(state.done)
+            )
         )
-        keep = box.addButton("Cancel, keep what arrived", QMessageBox.ButtonRole.AcceptRole)
-        delete = box.addButton("Cancel and delete", QMessageBox.ButtonRole.DestructiveRole)
-        on = box.addButton("Go on downloading", QMessageBox.ButtonRole.RejectRole)
+        keep = box.addButton(tr("Hub", "Cancel, keep what arrived"), QMessageBox.ButtonRole.AcceptRole)
+        delete = box.addButton(tr("Hub", "Cancel and delete"), QMessageBox.ButtonRole.DestructiveRole)
+        on = box.addButton(tr("Hub", "Go on downloading"), QMessageBox.ButtonRole.RejectRole)
         box.setDefaultButton(on)
         ask: Callable[[bool], object] = partial(self._cancel, state.download_id)
         keep.clicked.connect(lambda: ask(False))
@@ -226,9 +233,8 @@ class QueuePanel(QWidget):
             if self._column.indexOf(row) != place:
                 self._column.insertWidget(place, row)
             row.show_state(state)
-        self.title.setText(
-            words.joined(_summary(event.downloads), f"{words.size(event.free_disk)} free on the disk")
-        )
+        free = tr("Hub", "{size} free on the disk").format(size=words.size(event.free_disk))
+        self.title.setText(words.joined(_summary(event.downloads), free))
         self.setVisible(bool(event.downloads))
         self._fit_height()
 
@@ -244,7 +250,7 @@ def _summary(states: tuple[DownloadState, ...]) -> str:
     """All downloads in a few words."""
     waiting = [state for state in states if state.phase is not Phase.DONE]
     if not waiting:
-        return "Downloads"
+        return tr("Hub", "Downloads")
     done, total = sum(state.done for state in waiting), sum(state.total for state in waiting)
-    amount = f"{words.size(done)} of {words.size(total)}" if total else ""
-    return words.joined("Downloads", amount)
+    amount = words.of_total(done, total) if total else ""
+    return words.joined(tr("Hub", "Downloads"), amount)

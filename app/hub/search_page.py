@@ -11,6 +11,7 @@ from app.hub import words
 from app.hub.client import HubClient
 from app.hub.memory_bar import TONES
 from app.hub.row_list import Row, RowList, Tone
+from app.language import mark, numbers, tr
 from engine.protocol.hub import HubModel, Sort
 from engine.protocol.hub_messages import Found, HubFailed, Search
 
@@ -19,7 +20,11 @@ FAMILIES = ("Llama", "Qwen2", "Qwen3", "Gemma", "Mistral", "Mixtral", "Phi")
 LICENCES = ("apache-2.0", "mit", "llama3.1", "llama3.2", "gemma")
 SIZES = (1, 2, 4, 9, 15, 35)
 """Billions of parameters."""
-_SORTS = {"Most downloaded": Sort.DOWNLOADS, "Most liked": Sort.LIKES, "Last updated": Sort.UPDATED}
+_SORTS = (
+    (Sort.DOWNLOADS, mark("Hub", "Most downloaded")),
+    (Sort.LIKES, mark("Hub", "Most liked")),
+    (Sort.UPDATED, mark("Hub", "Last updated")),
+)
 
 
 class SearchPage(QWidget):
@@ -32,20 +37,21 @@ class SearchPage(QWidget):
         self._request = 0
         self._asked: Search | None = None
         self.field = QLineEdit(self)
-        self.field.setPlaceholderText("Name, or the address of a model's page")
-        self.field.setAccessibleName("Search the hub")
+        self.field.setPlaceholderText(tr("Hub", "Name, or the address of a model's page"))
+        self.field.setAccessibleName(tr("Hub", "Search the hub"))
         self.field.setClearButtonEnabled(True)
-        self.sort = self._box("Sort by", tuple(_SORTS))
-        self.family = self._box("Family", ("Any family", *FAMILIES))
-        self.licence = self._box("Licence", ("Any licence", *LICENCES))
-        self.largest = self._box("Size", ("Any size", *(f"Up to {size} B" for size in SIZES)))
-        self.with_head = QCheckBox("Has an EAGLE head", self)
-        self.with_head.setToolTip("Only models for which the catalogue knows a head")
-        self.fitting = QCheckBox("Fits this machine", self)
+        self.sort = self._box(tr("Hub", "Sort by"), [tr("Hub", text) for _, text in _SORTS])
+        self.family = self._box(tr("Hub", "Family"), (tr("Hub", "Any family"), *FAMILIES))
+        self.licence = self._box(tr("Hub", "Licence"), (tr("Hub", "Any licence"), *LICENCES))
+        sizes = [tr("Hub", "Up to {size} B").format(size=numbers.whole(size)) for size in SIZES]
+        self.largest = self._box(tr("Hub", "Size"), (tr("Hub", "Any size"), *sizes))
+        self.with_head = QCheckBox(tr("Hub", "Has an EAGLE head"), self)
+        self.with_head.setToolTip(tr("Hub", "Only models for which the catalogue knows a head"))
+        self.fitting = QCheckBox(tr("Hub", "Fits this machine"), self)
         self.status = QLabel(self)
         self.status.setProperty("textRole", "small")
         self.status.setWordWrap(True)
-        self.list = RowList("Search results", self)
+        self.list = RowList(tr("Hub", "Search results"), self)
         self.list.chosen.connect(lambda row: self.chosen.emit(row.value))
         grid = QGridLayout()
         grid.setHorizontalSpacing(8)
@@ -73,7 +79,7 @@ class SearchPage(QWidget):
             tick.toggled.connect(lambda _: self._timer.start())
         client.found.connect(self._on_found)
         client.failed.connect(self._on_failed)
-        self._say("Type to search. With an empty field the most downloaded models are listed.")
+        self._say(tr("Hub", "Type to search. With an empty field the most downloaded models are listed."))
 
     def _box(self, name: str, choices: Iterable[str]) -> QComboBox:
         box = QComboBox(self)
@@ -92,7 +98,7 @@ class SearchPage(QWidget):
         query = Search(
             0,
             self.field.text().strip(),
-            _SORTS[self.sort.currentText()],
+            _SORTS[self.sort.currentIndex()][0],
             self.family.currentText() if self.family.currentIndex() else "",
             self.licence.currentText() if self.licence.currentIndex() else "",
             self.with_head.isChecked(),
@@ -103,7 +109,7 @@ class SearchPage(QWidget):
             return
         self._asked = query
         self._request = self._client.next_id()
-        self._say("Searching…")
+        self._say(tr("Hub", "Searching…"))
         self._client.send(
             Search(
                 self._request, query.text, query.sort, query.family, query.licence,
@@ -115,21 +121,22 @@ class SearchPage(QWidget):
         if event.request_id != self._request:
             return
         self.list.show_rows([_row(model) for model in event.models])
-        some = len(event.models)
-        self._say("" if some else "Nothing was found. Try fewer words, or fewer filters.")
+        self._say("" if event.models else tr("Hub", "Nothing was found. Try fewer words, or fewer filters."))
 
     def _on_failed(self, event: HubFailed) -> None:
         if event.request_id == self._request and self._request:
             self._asked = None
-            self._say(f"{event.problem.message} {event.problem.next_step}")
+            self._say(words.problem(event.problem))
 
 
 def _row(model: HubModel) -> Row:
     if model.is_head:
-        badge, tone = "EAGLE head", Tone.PLAIN
+        badge, tone = tr("Hub", "EAGLE head"), Tone.PLAIN
     elif model.fit is not None:
-        badge, tone = words.FIT_WORDS[model.fit.verdict], TONES[model.fit.verdict]
+        badge, tone = tr("Hub", words.FIT_WORDS[model.fit.verdict]), TONES[model.fit.verdict]
     else:
         badge, tone = "", Tone.PLAIN
-    title = f"{model.repo_id}  (has a head)" if model.has_known_head else model.repo_id
+    title = model.repo_id
+    if model.has_known_head:
+        title = tr("Hub", "{model}  (has a head)").format(model=title)
     return Row(model.repo_id, title, words.model_line(model), badge, tone, model)

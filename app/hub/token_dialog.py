@@ -6,33 +6,42 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.hub.details_pane import label
+from app.hub.words import problem
+from app.language import mark, tr
 from engine.protocol.hub import TokenSource
 from engine.protocol.hub_messages import Account
 
 SOURCES = {
-    TokenSource.NONE: "No token is set. Free models need none; gated ones need the token of an account that may read them.",
-    TokenSource.SESSION: "The token that you entered is used until Eyrie ends. No keyring could keep it.",
-    TokenSource.KEYRING: "The token that you entered is used. The system's keyring keeps it.",
-    TokenSource.ENVIRONMENT: "The token of the variable HF_TOKEN is used.",
-    TokenSource.STORED: "The token that “hf auth login” stored is used.",
+    TokenSource.NONE: mark(
+        "Hub",
+        "No token is set. Free models need none; gated ones need the token of an account that may read them.",
+    ),
+    TokenSource.SESSION: mark(
+        "Hub", "The token that you entered is used until Eyrie ends. No keyring could keep it."
+    ),
+    TokenSource.KEYRING: mark("Hub", "The token that you entered is used. The system's keyring keeps it."),
+    TokenSource.ENVIRONMENT: mark("Hub", "The token of the variable HF_TOKEN is used."),
+    TokenSource.STORED: mark("Hub", "The token that “hf auth login” stored is used."),
 }
-WHERE = (
+WHERE = mark(
+    "Hub",
     "An entered token goes into the system's keyring, or stays until Eyrie ends where there is none. "
-    "It is sent to the hub alone."
+    "It is sent to the hub alone.",
 )
 
 
 def account_words(account: Account | None) -> str:
     """The account in a few words, for a button."""
     if account is None:
-        return "Account"
+        return tr("Hub", "Account")
     if account.is_offline:
-        return "Offline"
+        return tr("Hub", "Offline")
     if account.problem is not None:
-        return "Token refused" if account.problem.kind == "hub-token" else "Account not reached"
+        refused = account.problem.kind == "hub-token"
+        return tr("Hub", "Token refused") if refused else tr("Hub", "Account not reached")
     if account.name:
         return account.name
-    return "Not logged in" if account.source is TokenSource.NONE else "Token set"
+    return tr("Hub", "Not logged in") if account.source is TokenSource.NONE else tr("Hub", "Token set")
 
 
 class TokenDialog(QDialog):
@@ -42,30 +51,31 @@ class TokenDialog(QDialog):
 
     def __init__(self, account: Account | None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Hub account")
+        self.setWindowTitle(tr("Hub", "Hub account"))
         self.setMinimumWidth(420)
         now = label(self)
         if account is not None:
-            who = f"Account: {account.name}. " if account.name else ""
-            trouble = f" {account.problem.message} {account.problem.next_step}" if account.problem else ""
-            now.setText(f"{who}{SOURCES[account.source]}{trouble}")
+            who = tr("Hub", "Account: {name}.").format(name=account.name) if account.name else ""
+            trouble = problem(account.problem) if account.problem else ""
+            sentences = (who, tr("Hub", SOURCES[account.source]), trouble)
+            now.setText(" ".join(each for each in sentences if each))
         self.field = QLineEdit(self)
         self.field.setEchoMode(QLineEdit.EchoMode.Password)
         self.field.setPlaceholderText("hf_…")
-        self.field.setAccessibleName("Access token")
+        self.field.setAccessibleName(tr("Hub", "Access token"))
         self.field.setInputMethodHints(
             Qt.InputMethodHint.ImhSensitiveData | Qt.InputMethodHint.ImhNoPredictiveText
         )
         where = label(self, "small")
-        where.setText(WHERE)
-        self.use_button = QPushButton("Use this token", self)
+        where.setText(tr("Hub", WHERE))
+        self.use_button = QPushButton(tr("Hub", "Use this token"), self)
         self.use_button.setProperty("look", "primary")
         self.use_button.setEnabled(False)
-        self.forget_button = QPushButton("Forget it", self)
+        self.forget_button = QPushButton(tr("Hub", "Forget it"), self)
         own = account is not None and account.source in (TokenSource.SESSION, TokenSource.KEYRING)
         self.forget_button.setVisible(own)
-        make = QPushButton("Make a token…", self)
-        close = QPushButton("Close", self)
+        make = QPushButton(tr("Hub", "Make a token…"), self)
+        close = QPushButton(tr("Hub", "Close"), self)
         self.field.textChanged.connect(lambda text: self.use_button.setEnabled(bool(text.strip())))
         self.use_button.clicked.connect(self._on_use)
         self.forget_button.clicked.connect(self._on_forget)

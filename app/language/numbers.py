@@ -38,6 +38,12 @@ def decimal(number: float, digits: int) -> str:
     return locale().toString(float(number), "f", digits)
 
 
+def significant(number: float, digits: int) -> str:
+    """12.5 as 12.5 and 12.04 as 12 with three ``digits``: those behind the point that say something."""
+    behind = f"{number:.{digits}g}".partition(".")[2]
+    return decimal(number, len(behind) if behind.isdecimal() else 0)
+
+
 def percent(share: float) -> str:
     """0.5 as 50%; the sign and the space before it are the language's."""
     text = locale().toString(float(share) * 100, "f", 0)
