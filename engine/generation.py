@@ -113,6 +113,8 @@ class Session:
         self.drafter: Drafter | None = None
         """Of the reply that runs, or ran last."""
         self._drafters: dict[str, Drafter] = {}
+        self._read: dict[str, int] = {}
+        """Known tokens at the last proposal of each method."""
         self.timing = timing
         self.pilot: Pilot | None = None
         """Of the reply that runs, or ran last."""
@@ -135,8 +137,14 @@ class Session:
         key = method.info.id, tuple(options.items())
         if key not in self._pilots:
             freedom = Freedom.of(self._drafter(method), options)
-            self._pilots[key] = Pilot(self.timing, method.info.id, self._limits(options), freedom)
+            name = method.info.name
+            self._pilots[key] = Pilot(self.timing, method.info.id, self._limits(options), freedom, name)
         return self._pilots[key]
+
+    def limits_for(self, settings: GenerationSettings) -> TreeLimits:
+        """The sizes that a reply with ``settings`` would begin with."""
+        pilot = self.pilot_for(settings)
+        return pilot.limits if pilot is not None else self._limits(self.methods.choose(settings)[1])
 
     def _drafter(self, method: Method) -> Drafter:
         """The session's drafter of this method, which must not be plain decoding."""
@@ -162,6 +170,7 @@ class Session:
                 kept = known
         self.cache.truncate(kept)
         self.tokens = list(prompt[:kept])
+        self._read = {method: min(read, kept) for method, read in self._read.items()}
         return kept
 
     def generate(
@@ -235,12 +244,13 @@ class Session:
         began = perf_counter()
         drafter = self.drafter if reply.switches.eagle else None
         limits: TreeLimits | None = reply.limits
+        unread = 0
         if drafter is not None and reply.pilot is not None:
-            limits = reply.pilot.plan()
+            unread = len(self.tokens) - self._read.get(reply.method, 0)
+            limits = reply.pilot.plan(unread)
             if reply.pilot.paused:
                 drafter = None
-        first = not reply.started
-        tree = self._propose(drafter, limits, reply)
+        tree, limits = self._propose(drafter, limits, reply)
         drafted = perf_counter()
         hidden, features = self._run_tree(tree)
         rows = TargetRows(self.decoder, reply.sampler, self.tokens, tree, hidden)
@@ -270,7 +280,8 @@ class Session:
         drawn = tree if len(tree) > 1 else None
         notice = ""
         if reply.pilot is not None and reply.switches.eagle:
-            notice = reply.pilot.learn(drawn, path, len(kept), drafted - began, accepted - drafted, first)
+            draft, rest = drafted - began, accepted - drafted
+            notice = reply.pilot.learn(drawn, path, len(kept), draft, rest, limits, unread)
         return StepRecord(
             emitted=tuple(kept),
             tree=drawn,
@@ -306,21 +317,26 @@ class Session:
         assert hidden is not None
         return self.decoder.logits(hidden[-1:])[0]
 
-    def _propose(self, drafter: Drafter | None, limits: TreeLimits | None, reply: _Reply) -> DraftTree:
-        """The next tree; only its root where drafting is off or cannot pay any more."""
-        root = self.tokens[-1]
+    def _propose(
+        self, drafter: Drafter | None, limits: TreeLimits | None, reply: _Reply
+    ) -> tuple[DraftTree, TreeLimits | None]:
+        """The next tree, and the limits of the proposal; only its root where drafting is off or
+        cannot pay any more."""
+        root = DraftTree.root_only(self.tokens[-1])
         if drafter is None or limits is None:
-            return DraftTree.root_only(root)
+            return root, None
         room = self.context - self.cache.length
         remaining = reply.settings.max_new_tokens - reply.count
         depth = min(limits.depth, remaining - 1, room - 1)
         nodes = min(limits.nodes, room)
         if depth < 1 or nodes < 2:
-            return DraftTree.root_only(root)
+            return root, None
         if not reply.started:
             drafter.start(self.tokens, reply.options, reply.sampler)
             reply.started = True
-        return drafter.propose(self.tokens, replace(limits, depth=depth, nodes=nodes, room=room))
+        self._read[reply.method] = len(self.tokens)
+        limits = replace(limits, depth=depth, nodes=nodes, room=room)
+        return drafter.propose(self.tokens, limits), limits
 
     def _run_tree(self, tree: DraftTree) -> tuple[Tensor, Tensor]:
         """The target's pass over a tree: final states and features of its nodes."""

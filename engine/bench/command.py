@@ -1,113 +1,255 @@
-"""``python -m engine bench``: runs the prompts, prints the table, writes JSON and a plot."""
+"""``python -m engine bench``: runs the prompts, prints the tables, writes JSON and pictures."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import sys
-import time
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from engine.bench.measure import Bench, BenchPrompt, Pair, read_prompts, spread
-from engine.bench.peers import LlamaCppPeer, Peer, TransformersPeer, demo_gguf
-from engine.bench.report import plot, table
-from engine.bench.summary import summarise
-from engine.errors import EngineError, HeadError
-from engine.loaded import LoadedModel, load_model
-from engine.protocol import GenerationSettings, Load, TreeSettings
+from engine.bench import equipment, report
+from engine.bench.batch import BatchBench
+from engine.bench.batch_figures import EXPLANATION, BatchFigures, batch_table, measure_batches
+from engine.bench.measure import Bench
+from engine.bench.memory import memory_added
+from engine.bench.options import numbers
+from engine.bench.peers import PeerRows, peer_lines, start_peers
+from engine.bench.plots import plot, require_matplotlib
+from engine.bench.progress import Progress, say
+from engine.bench.prompts import BenchPrompt, per_category, read_prompts, spread
+from engine.bench.published import BATCHES
+from engine.bench.store import Store
+from engine.bench.summary import Result, results
+from engine.bench.sweep import plain_rate, sentence, standings, sweep_table, verdict
+from engine.bench.variants import Variant, grid, parse_methods
+from engine.errors import PromptError
+from engine.loaded import LoadedModel
+from engine.protocol import GenerationSettings, TreeSettings
+from engine.sampling import check
 
-PeerRows = dict[str, list[tuple[float, float, float]]]
+USUAL_TEMPERATURES = "0,1"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    prompts = read_prompts(arguments.prompts, arguments.limit)
-    model = load_model(Load(arguments.model, arguments.head), lambda message, _: _say(message))
-    if model.head is None:
-        raise HeadError(model.info.head_problem or "There is no EAGLE head.", "Name one with --head.")
-    settings = GenerationSettings(
-        temperature=arguments.temperature,
+    """Everything that can be wrong is told before a model is loaded."""
+    tree = TreeSettings(arguments.nodes, arguments.depth, arguments.tree_top_k)
+    base = GenerationSettings(
         max_new_tokens=arguments.max_tokens,
         seed=arguments.seed,
-        tree=TreeSettings(arguments.nodes, arguments.depth, arguments.tree_top_k),
+        tree=tree,
+        adapt=not arguments.no_adapt and not arguments.identity,
     )
-    bench = Bench(model, settings)
-    peers = _peers(model, arguments) if arguments.compare else []
-    chosen = {prompt.name for prompt in spread(prompts, arguments.peer_prompts)}
-    bench.pair(prompts[0], True)  # warms caches and reads the shared prompt; not counted
-    pairs: list[Pair] = []
-    rows: PeerRows = {peer.name: [] for peer in peers}
-    began = time.monotonic()
-    try:
-        for index, prompt in enumerate(prompts):
-            pair = bench.pair(prompt, eagle_first=index % 2 == 0)
-            pairs.append(pair)
-            if prompt.name in chosen:
-                _ask_peers(bench, prompt, pair, peers, rows)
-            left = (time.monotonic() - began) / (index + 1) * (len(prompts) - index - 1)
-            _say(f"{index + 1}/{len(prompts)} prompts, about {left:.0f} s left")
-    except KeyboardInterrupt:
-        if not pairs:
-            raise
-        _say(f"Stopped after {len(pairs)} prompts.")
-    finally:
-        for peer in peers:
-            peer.close()
-    _say("")
-    summary = summarise(pairs, rows)
-    summary["model"] = model.info.name
-    summary["head"] = model.info.head_name
-    summary["device"] = f"{model.info.device}, {_processor()}"
-    summary["tree"] = {
-        "nodes": arguments.nodes or model.limits.nodes,
-        "depth": arguments.depth or model.limits.depth,
-        "top_k": arguments.tree_top_k or model.limits.top_k,
-    }
-    summary["temperature"] = arguments.temperature
-    summary["max_tokens"] = arguments.max_tokens
-    summary["torch"] = torch.__version__
-    summary["date"] = datetime.now(UTC).isoformat(timespec="seconds")
-    print(table(summary))
-    _write(summary, Path(arguments.output))
+    check(base)
+    asked = parse_methods(arguments.methods, tree) if arguments.methods else []
+    temperatures = numbers(
+        arguments.temperatures or ("0" if arguments.sweep else USUAL_TEMPERATURES), float, "temperatures"
+    )
+    sizes = numbers(arguments.batch, int, "batch sizes") if arguments.batch else []
+    if arguments.grid and asked:
+        grid(asked[0].method, arguments.grid)
+    if (arguments.sweep or sizes) and len(asked) > 1:
+        raise PromptError("A sweep and a batch look at one method at a time.", "Name one with --methods.")
+    prompts = spread(read_prompts(arguments.prompts), arguments.limit)
+    prompts = per_category(prompts, arguments.prompts_per_category)
+    if arguments.plots:
+        require_matplotlib()
+    model = equipment.load(arguments)
+    variants, missing = equipment.usable(model, asked or [Variant(model.info.method)])
+    if sizes:
+        return _batches(model, variants[0], base, prompts, sizes, arguments)
+    if arguments.sweep:
+        variants = [Variant(variants[0].method), *grid(variants[0].method, arguments.grid)]
+    bench = Bench(model, variants, base)
+    store = Store(
+        Path(arguments.json) if arguments.json else None,
+        _about(model, arguments, variants, temperatures, prompts),
+    )
+    if arguments.resume:
+        store.resume()
+    peer_rows = _measure(bench, store, prompts, temperatures, arguments)
+    if not store.rows:
+        print("Nothing was measured.", file=sys.stderr)
+        return 130
+    if arguments.sweep:
+        return _sweep(store, variants, temperatures, arguments)
+    found = results(store.rows, variants, temperatures, _memory(bench))
+    store.write(
+        {"results": [each.to_json() for each in found], "missing": missing, "peers": peer_lines(peer_rows)}
+    )
+    _print(found, missing, peer_lines(peer_rows), arguments)
+    if arguments.plots:
+        for path in plot(found, Path(arguments.plots), f"{model.info.name}, {_device(model)}"):
+            print(f"Picture: {path}")
     return 0
 
 
-def _peers(model: LoadedModel, arguments: argparse.Namespace) -> list[Peer]:
-    _say("Loading transformers for the comparison")
-    peers: list[Peer] = [TransformersPeer(Path(model.info.path))]
-    if model.info.is_demo:
-        try:
-            _say("Loading llama.cpp for the comparison")
-            peers.append(LlamaCppPeer(demo_gguf(), torch.get_num_threads(), arguments.llama_cpp_python))
-        except EngineError as error:
-            print(f"{error.message} {error.next_step}", file=sys.stderr)
-    return peers
+# --------------------------------------------------------------------------- measuring
 
 
-def _ask_peers(bench: Bench, prompt: BenchPrompt, pair: Pair, peers: list[Peer], rows: PeerRows) -> None:
-    if not pair.long_enough:
-        return
-    for peer in peers:
-        speed = peer.tokens_per_second(bench.prompt_ids(prompt), pair.plain.stats.new_tokens)
-        row = (speed, pair.plain.stats.tokens_per_second, pair.eagle.stats.tokens_per_second)
-        rows[peer.name].append(row)
-
-
-def _write(summary: dict[str, object], folder: Path) -> None:
-    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"bench-{stamp}.json"
-    path.write_text(json.dumps(summary, indent=1, ensure_ascii=False), encoding="utf-8")
-    print(f"\nReport: {path}")
-    picture = path.with_suffix(".png")
+def _measure(
+    bench: Bench,
+    store: Store,
+    prompts: Sequence[BenchPrompt],
+    temperatures: Sequence[float],
+    arguments: argparse.Namespace,
+) -> PeerRows:
+    """Fill the store; Ctrl+C keeps what is there."""
+    left = [
+        (turn, prompt, temperature)
+        for turn, prompt in enumerate(prompts)
+        for temperature in temperatures
+        if not store.has(prompt.name, temperature)
+    ]
+    peers = start_peers(bench.model, arguments.llama_cpp_python) if arguments.compare else []
+    chosen = {prompt.name for prompt in spread(prompts, arguments.peer_prompts)}
+    found: PeerRows = {peer.name: [] for peer in peers}
+    progress = Progress(len(left))
     try:
-        plot(summary, picture)
-        print(f"Plot:   {picture}")
-    except ImportError:
-        print("No plot: matplotlib is not installed (pip install matplotlib).")
+        if left and not arguments.identity:
+            bench.ask(prompts[0], left[0][2], 0)  # warms caches; not counted
+        for turn, prompt, temperature in left:
+            rows = bench.ask(prompt, temperature, turn)
+            store.rows += rows
+            store.write()
+            if prompt.name in chosen and temperature == 0 and min(row.tokens for row in rows) > 2:
+                for peer in peers:
+                    rate = peer.tokens_per_second(bench.prompt_ids(prompt), rows[0].tokens)
+                    found[peer.name].append((rate, {row.variant: row.rate for row in rows}))
+            progress.step("replies" if len(temperatures) > 1 else "prompts")
+    except KeyboardInterrupt:
+        print(f"\nStopped; {len(left) - progress.left} of {len(left)} were measured.", file=sys.stderr)
+    finally:
+        for peer in peers:
+            peer.close()
+    say("")
+    return found
+
+
+def _memory(bench: Bench) -> dict[str, int]:
+    """Bytes that each variant's drafter holds after the last reply."""
+    return {
+        variant.label: memory_added(drafter, bench.model.decoder)
+        for variant, drafter in bench.drafters.items()
+    }
+
+
+def _batches(
+    model: LoadedModel,
+    variant: Variant,
+    base: GenerationSettings,
+    prompts: Sequence[BenchPrompt],
+    sizes: Sequence[int],
+    arguments: argparse.Namespace,
+) -> int:
+    method, options = model.methods.choose(variant.settings(base))
+    limits = model.session().limits_for(variant.settings(base))
+    bench = BatchBench(model, method, options, limits, arguments.max_tokens)
+    asking = Bench(model, [variant], base)
+    progress = Progress(len(prompts))
+    read = []
+    for each in bench.read([(prompt.name, asking.prompt_ids(prompt)) for prompt in prompts]):
+        read.append(each)
+        progress.step("prompts read")
+    found: list[BatchFigures] = []
+    try:
+        for figures in measure_batches(bench, read, sizes, say):
+            found.append(figures)
+            print(f"{figures.sequences} sequences: {figures.speed_up:.2f}×", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("\nStopped.", file=sys.stderr)
+    say("")
+    title = (
+        f"{variant.name} with up to {limits.nodes} rows and {limits.depth} levels a sequence, {len(prompts)} prompts, "
+        f"at most {arguments.max_tokens} tokens a reply"
+    )
+    table = batch_table(found)
+    print(title, report.markdown_table(table) if arguments.markdown else report.aligned(table), sep="\n\n")
+    print("", EXPLANATION, *([BATCHES] if arguments.markdown else []), sep="\n")
+    about = _about(model, arguments, [variant], [0.0], prompts)
+    figures_json = [{name: getattr(each, name) for name in each.__slots__} for each in found]
+    Store(Path(arguments.json) if arguments.json else None, about).write({"batches": figures_json})
+    return 0 if found else 130
+
+
+# --------------------------------------------------------------------------- telling
+
+
+def _sweep(
+    store: Store, variants: Sequence[Variant], temperatures: Sequence[float], arguments: argparse.Namespace
+) -> int:
+    figures: list[dict[str, Any]] = []
+    for temperature in temperatures:
+        table = sweep_table(standings(store.rows, variants, temperature), plain_rate(store.rows, temperature))
+        print(f"\nTemperature {temperature:g}")
+        print(report.markdown_table(table) if arguments.markdown else report.aligned(table))
+        found = verdict(store.rows, variants, temperature)
+        if found is not None:
+            print(sentence(found))
+            figures.append(
+                {
+                    "temperature": temperature,
+                    "best": found.best.variant.label,
+                    "ratio": found.ratio,
+                    "low": found.low,
+                    "high": found.high,
+                }
+            )
+    store.write({"sweep": figures})
+    return 0
+
+
+def _print(
+    found: Sequence[Result], missing: dict[str, str], peers: dict[str, str], arguments: argparse.Namespace
+) -> None:
+    if arguments.identity:
+        table = report.identity_table(found)
+        print(report.markdown_table(table) if arguments.markdown else report.aligned(table))
+        for name, reason in missing.items():
+            print(f"Not measured: {name}. {reason}")
+    elif arguments.markdown:
+        print(report.markdown(found, missing, peers))
+    else:
+        print(report.terminal(found, missing, peers))
+    wrong = [each for each in found if each.same_text and each.identical < each.replies]
+    for each in wrong:
+        print(
+            f"{each.variant.label}, temperature {each.temperature:g}: {each.replies - each.identical} replies differ "
+            "from plain decoding; on a GPU near-ties can fall the other way, on the CPU path that is a fault.",
+            file=sys.stderr,
+        )
+
+
+def _about(
+    model: LoadedModel,
+    arguments: argparse.Namespace,
+    variants: Sequence[Variant],
+    temperatures: Sequence[float],
+    prompts: Sequence[BenchPrompt],
+) -> dict[str, Any]:
+    """What the rows depend on."""
+    return {
+        "model": model.info.name,
+        "head": model.info.head_name,
+        "medusa_head": arguments.medusa_head,
+        "draft": arguments.draft,
+        "device": _device(model),
+        "torch": torch.__version__,
+        "prompts": len(prompts),
+        "max_tokens": arguments.max_tokens,
+        "temperatures": list(temperatures),
+        "seed": arguments.seed,
+        "tree": [arguments.nodes, arguments.depth, arguments.tree_top_k],
+        "adapt": not arguments.no_adapt and not arguments.identity,
+        "variants": [variant.label for variant in variants],
+    }
+
+
+def _device(model: LoadedModel) -> str:
+    return f"{model.info.device}, {_processor()}"
 
 
 def _processor() -> str:
@@ -118,9 +260,3 @@ def _processor() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def _say(message: str) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{message}")
-        sys.stderr.flush()

@@ -12,10 +12,18 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any, Protocol
 
+import torch
+
+from engine.bench.progress import say
 from engine.errors import EngineError
+from engine.loaded import LoadedModel
+
+PeerRows = dict[str, list[tuple[float, dict[str, float]]]]
+"""Peer → for each prompt its tokens/s, and those of our ways of decoding."""
 
 
 class Peer(Protocol):
@@ -32,20 +40,18 @@ class TransformersPeer:
     name = "transformers float32"
 
     def __init__(self, folder: Path) -> None:
-        import torch
         from transformers import AutoModelForCausalLM
 
-        self._torch = torch
         self._model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
         self._model.train(False)
 
     def tokens_per_second(self, prompt: Sequence[int], new_tokens: int) -> float:
         clock = _Clock()
-        ids = self._torch.tensor([list(prompt)])
-        with self._torch.inference_mode():
+        ids = torch.tensor([list(prompt)])
+        with torch.inference_mode():
             self._model.generate(
                 ids,
-                attention_mask=self._torch.ones_like(ids),
+                attention_mask=torch.ones_like(ids),
                 max_new_tokens=new_tokens,
                 min_new_tokens=new_tokens,
                 do_sample=False,
@@ -129,6 +135,34 @@ class LlamaCppPeer:
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
+
+
+def start_peers(model: LoadedModel, llama_cpp_python: str | None) -> list[Peer]:
+    """The programs that are installed; what cannot run is told of."""
+    say("Loading transformers for the comparison")
+    peers: list[Peer] = [TransformersPeer(Path(model.info.path))]
+    if model.info.is_demo:
+        try:
+            say("Loading llama.cpp for the comparison")
+            peers.append(LlamaCppPeer(demo_gguf(), torch.get_num_threads(), llama_cpp_python))
+        except EngineError as error:
+            print(f"{error.message} {error.next_step}", file=sys.stderr)
+    return peers
+
+
+def peer_lines(rows: PeerRows) -> dict[str, str]:
+    """For each peer, its speed and how ours compare: medians over prompts."""
+    lines = {}
+    for name, found in rows.items():
+        if not found:
+            continue
+        rate = median(theirs for theirs, _ in found)
+        ways = found[0][1]
+        ours = ", ".join(
+            f"{way} {median(rates[way] / theirs for theirs, rates in found):.2f}×" for way in ways
+        )
+        lines[name] = f"{rate:.1f} tokens/s on {len(found)} prompts; as fast as that: {ours}."
+    return lines
 
 
 def demo_gguf() -> Path:

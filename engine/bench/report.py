@@ -1,87 +1,174 @@
-"""A bench's summary as a table for the terminal and as a plot."""
+"""A bench's results as tables: aligned for a terminal, or in Markdown with the published figures beside ours."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-Summary = dict[str, Any]
+from engine.bench.published import SOURCES
+from engine.bench.summary import Result, Speed
+
+Table = Sequence[Sequence[str]]
+"""Rows of cells, the head first."""
+CATEGORIES = {
+    "math_reasoning": "mathematics",
+    "mt_bench": "conversation",
+    "qa": "questions",
+    "rag": "retrieval",
+    "summarization": "summaries",
+}
+"""Spec-Bench's names, for people."""
 
 
-def table(summary: Summary) -> str:
-    """Markdown, so that it can be pasted into a README."""
-    lines = [
-        "| prompts | replies | EAGLE off, tokens/s | EAGLE on, tokens/s | speed-up | τ |",
-        "|---|---|---|---|---|---|",
-    ]
-    rows = [("all", summary["all"]), ("without loops", summary["without_loops"])]
-    rows += list(summary["categories"].items())
-    for name, speed in rows:
-        if speed is None:
-            lines.append(f"| {name} | 0 | – | – | – | – |")
-        else:
-            lines.append(
-                f"| {name} | {speed['prompts']} | {speed['plain']:.1f} | {speed['eagle']:.1f} "
-                f"| {speed['speed_up']:.2f}× | {speed['tau']:.2f} |"
-            )
-    lines.append("")
-    depths = ", ".join(f"{share:.0%}" for share in summary["acceptance_by_depth"])
-    lines.append(
-        f"Identical replies: {summary['identical']} of {summary['prompts']}. "
-        f"Looping replies: {summary['looping_share']:.0%}. "
-        f"Drafted tokens accepted: {summary['acceptance_rate']:.0%}; "
-        f"steps accepting at depth 1, 2, …: {depths or '–'}."
-    )
-    for mode, label in (("eagle", "on"), ("plain", "off")):
-        ms = summary["step_ms"][mode]
-        lines.append(
-            f"A step with EAGLE {label} takes {ms['total']:.1f} ms: draft {ms['draft']:.1f}, "
-            f"verify {ms['verify']:.1f}, accept {ms['accept']:.1f}, other {ms['other']:.1f}."
-        )
-    for name, peer in summary["peers"].items():
-        lines.append(
-            f"{name}: {peer['tokens_per_second']:.1f} tokens/s on {peer['prompts']} prompts; "
-            f"EAGLE off is {peer['plain_ratio']:.2f}×, EAGLE on {peer['eagle_ratio']:.2f}× as fast."
-        )
+def aligned(table: Table) -> str:
+    """For a terminal: columns of equal width, the first to the left, figures to the right."""
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    lines = []
+    for number, row in enumerate(table):
+        cells = [
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+        if number == 0:
+            lines.append("─" * len("  ".join(cells)))
     return "\n".join(lines)
 
 
-def plot(summary: Summary, path: Path) -> None:
-    """Three panels: speed by category, acceptance by depth, where a step's time goes.
+def markdown_table(table: Table) -> str:
+    head, *rows = ["| " + " | ".join(row) + " |" for row in table]
+    return "\n".join([head, "|" + "---|" * len(table[0]), *rows])
 
-    Raises ImportError without matplotlib.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    speed, depth, time = figure.subplots(1, 3, width_ratios=(2.2, 1.2, 1))
-    named = [("all", summary["all"]), *summary["categories"].items()]
-    shown = [(name, one) for name, one in named if one]
-    places = range(len(shown))
-    speed.bar(
-        [p - 0.2 for p in places], [one["plain"] for _, one in shown], 0.4, label="EAGLE off", hatch="//"
-    )
-    speed.bar([p + 0.2 for p in places], [one["eagle"] for _, one in shown], 0.4, label="EAGLE on")
-    for place, (_, one) in enumerate(shown):
-        speed.annotate(
-            f"{one['speed_up']:.2f}×", (place + 0.2, one["eagle"]), ha="center", va="bottom", fontsize=8
+def methods_table(results: Sequence[Result]) -> Table:
+    """Every method at one temperature: what it brings and what it costs."""
+    table = [["method", "speed-up", "τ", "tokens/s", "draft", "verify", "drafts in", "memory", "same ids"]]
+    for each in results:
+        speed = each.all
+        table.append(
+            [
+                each.variant.label,
+                *(_speed_cells(speed)),
+                f"{each.share('draft'):.0%}",
+                f"{each.share('verify'):.0%}",
+                f"{each.drafting_share:.0%}",
+                f"{megabytes(each.memory)}",
+                same_ids(each),
+            ]
         )
-    speed.set_xticks(list(places), [name.replace("_", "\n") for name, _ in shown], fontsize=8)
-    speed.set_ylabel("tokens/s (median)")
-    speed.legend(fontsize=8)
-    shares = summary["acceptance_by_depth"]
-    depth.bar(range(1, len(shares) + 1), shares)
-    depth.set_ylim(0, 1)
-    depth.set_xlabel("depth")
-    depth.set_ylabel("steps accepting there")
-    bottom = [0.0, 0.0]
-    for part in ("draft", "verify", "accept", "other"):
-        values = [summary["step_ms"][mode][part] for mode in ("plain", "eagle")]
-        time.bar(["off", "on"], values, bottom=bottom, label=part)
-        bottom = [a + b for a, b in zip(bottom, values, strict=True)]
-    time.set_ylabel("ms per step")
-    time.legend(fontsize=8)
-    figure.suptitle(f"{summary['model']} · {summary['device']} · {summary['prompts']} prompts", fontsize=10)
-    figure.savefig(path, dpi=120)
+    return table
+
+
+def category_table(results: Sequence[Result]) -> Table:
+    """Speed-up and τ by category, one method a row."""
+    names = list(dict.fromkeys(name for each in results for name in each.categories))
+    table = [["method", *(CATEGORIES.get(name, name) for name in names)]]
+    table += [
+        [each.variant.label, *(_ratio(each.categories.get(name)) for name in names)] for each in results
+    ]
+    return table
+
+
+def depth_table(results: Sequence[Result]) -> Table:
+    """Of the steps that guessed so deep, those in which a guess stood there."""
+    deepest = min(10, max((len(each.acceptance_by_depth) for each in results), default=0))
+    table = [["accepted at depth", *(str(depth + 1) for depth in range(deepest))]]
+    for each in results:
+        shares = each.acceptance_by_depth[:deepest]
+        cells = [f"{share:.0%}" for share in shares] + ["–"] * (deepest - len(shares))
+        table.append([each.variant.label, *cells])
+    return table
+
+
+def published_table(results: Sequence[Result]) -> Table:
+    """Ours beside what is published, for a README."""
+    table = [
+        ["method", "T", "speed-up", "τ", "memory", "draft / verify", "same ids", *(s.title for s in SOURCES)]
+    ]
+    for each in results:
+        speed, key = each.all, (each.variant.method, round(each.temperature))
+        table.append(
+            [
+                f"{each.variant.name}{_settings(each)}",
+                f"{each.temperature:g}",
+                f"{speed.speed_up:.2f}×" if speed else "–",
+                f"{speed.tau:.2f}" if speed else "–",
+                megabytes(each.memory),
+                f"{each.share('draft'):.0%} / {each.share('verify'):.0%}",
+                same_ids(each),
+                *(str(source.figures[key]) if key in source.figures else "–" for source in SOURCES),
+            ]
+        )
+    return table
+
+
+def terminal(results: Sequence[Result], missing: Mapping[str, str], peers: Mapping[str, object]) -> str:
+    """The whole report. ``missing`` maps methods that could not run to the reason, ``peers`` see
+    :func:`engine.bench.peers.figures`."""
+    parts = []
+    for temperature in dict.fromkeys(each.temperature for each in results):
+        here = [each for each in results if each.temperature == temperature]
+        parts += [heading(here), aligned(methods_table(here)), aligned(category_table(here))]
+        parts.append(aligned(depth_table(here)))
+    return "\n\n".join([*parts, *_ends(missing, peers)])
+
+
+def markdown(results: Sequence[Result], missing: Mapping[str, str], peers: Mapping[str, object]) -> str:
+    """To be pasted into a README."""
+    parts = [markdown_table(published_table(results)), *(f"*{s.title}*: {s.about}" for s in SOURCES)]
+    for temperature in dict.fromkeys(each.temperature for each in results):
+        here = [each for each in results if each.temperature == temperature]
+        parts += [f"**{heading(here)}**", markdown_table(category_table(here))]
+    return "\n\n".join([*parts, *_ends(missing, peers)])
+
+
+def heading(results: Sequence[Result]) -> str:
+    """What the results at one temperature rest on."""
+    first = results[0]
+    plain = f", plain decoding {first.all.plain:.1f} tokens/s" if first.all else ""
+    return (
+        f"Temperature {first.temperature:g}: {first.replies} prompts{plain}, "
+        f"{first.looping_share:.0%} of the replies go round in loops; speed-up (τ)"
+    )
+
+
+def identity_table(results: Sequence[Result]) -> Table:
+    table = [["method", "T", "same ids", "guesses accepted"]]
+    for each in results:
+        table.append(
+            [
+                each.variant.label,
+                f"{each.temperature:g}",
+                same_ids(each),
+                f"{each.acceptance_rate:.0%}",
+            ]
+        )
+    return table
+
+
+def same_ids(each: Result) -> str:
+    """How many replies equal plain decoding's, or why they need not."""
+    return f"{each.identical} of {each.replies}" if each.same_text else "drawn"
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1e6:.0f} MB" if count >= 1e6 else f"{count / 1e6:.1f} MB"
+
+
+def _settings(each: Result) -> str:
+    return each.variant.label.removeprefix(each.variant.method)
+
+
+def _speed_cells(speed: Speed | None) -> tuple[str, str, str]:
+    if speed is None:
+        return "–", "–", "–"
+    return f"{speed.speed_up:.2f}×", f"{speed.tau:.2f}", f"{speed.drafted:.1f}"
+
+
+def _ratio(speed: Speed | None) -> str:
+    return f"{speed.speed_up:.2f}× ({speed.tau:.2f})" if speed else "–"
+
+
+def _ends(missing: Mapping[str, str], peers: Mapping[str, object]) -> list[str]:
+    lines = [f"Not measured: {name}. {reason}" for name, reason in missing.items()]
+    lines += [f"{name}: {figures}" for name, figures in peers.items()]
+    return ["\n".join(lines)] if lines else []

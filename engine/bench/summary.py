@@ -1,109 +1,150 @@
-"""Medians and sums over a bench's replies, ready to print and to write as JSON."""
+"""Medians and sums over a bench's rows: what the tables, the plots and the JSON show."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from engine.bench.measure import Pair
-from engine.protocol import ReplyStats
+from engine.bench.rows import Row
+from engine.bench.variants import PLAIN, Variant
+
+Pair = tuple[Row, Row]
+"""(plain, drafted) of one prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
     """Medians over prompts, of replies long enough to time."""
 
-    prompts: int
+    replies: int
     plain: float
-    """tokens/s, EAGLE off."""
-    eagle: float
-    """tokens/s, EAGLE on."""
+    """tokens/s, drafting off."""
+    drafted: float
+    """tokens/s, drafting on."""
     speed_up: float
     """Median of the prompts' own ratios."""
     tau: float
-    """Tokens per target pass, over all tokens of these replies."""
+    """Tokens per target pass, over all tokens of these replies; passes without a draft count too."""
 
     @classmethod
     def of(cls, pairs: Sequence[Pair]) -> Speed | None:
-        timed = [pair for pair in pairs if pair.long_enough]
+        timed = [(plain, drafted) for plain, drafted in pairs if plain.long_enough and drafted.long_enough]
         if not timed:
             return None
-        stats = [pair.eagle.stats for pair in timed]
         return cls(
-            prompts=len(timed),
-            plain=median(pair.plain.stats.tokens_per_second for pair in timed),
-            eagle=median(one.tokens_per_second for one in stats),
-            speed_up=median(pair.speed_up for pair in timed),
-            tau=sum(one.new_tokens - 1 for one in stats) / max(1, sum(one.steps for one in stats)),
+            replies=len(timed),
+            plain=median(plain.rate for plain, _ in timed),
+            drafted=median(drafted.rate for _, drafted in timed),
+            speed_up=median(drafted.rate / plain.rate for plain, drafted in timed),
+            tau=sum(drafted.tokens - 1 for _, drafted in timed)
+            / max(1, sum(drafted.steps for _, drafted in timed)),
         )
 
 
-def acceptance_by_depth(stats: Iterable[ReplyStats]) -> list[float]:
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One variant at one temperature."""
+
+    variant: Variant
+    temperature: float
+    all: Speed | None
+    without_loops: Speed | None
+    categories: Mapping[str, Speed | None]
+    replies: int
+    identical: int
+    """Replies with the ids of plain decoding."""
+    same_text: bool
+    """Whether all of them must be identical."""
+    looping_share: float
+    acceptance_by_depth: tuple[float, ...]
+    acceptance_rate: float
+    drafting_share: float
+    """Of the steps, those with a draft; the others were plain because it did not pay."""
+    step_ms: Mapping[str, float]
+    """draft, verify, accept, other and total of an average step, in milliseconds."""
+    plain_ms: Mapping[str, float]
+    """The same of plain decoding."""
+    memory: int = 0
+    """Bytes beside the target's."""
+
+    def share(self, part: str) -> float:
+        """Of a step's time, between 0 and 1."""
+        return self.step_ms[part] / self.step_ms["total"] if self.step_ms["total"] else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        fields = asdict(self)
+        fields["variant"] = self.variant.label
+        return fields
+
+
+def acceptance_by_depth(rows: Iterable[Row]) -> tuple[float, ...]:
     """Share of the steps with a node at depth d+1 in which one was accepted there."""
     accepted: list[int] = []
     proposed: list[int] = []
-    for one in stats:
-        for sums, counts in ((accepted, one.accepted_by_depth), (proposed, one.proposed_by_depth)):
+    for row in rows:
+        for sums, counts in ((accepted, row.accepted_by_depth), (proposed, row.proposed_by_depth)):
             sums.extend([0] * (len(counts) - len(sums)))
             for depth, count in enumerate(counts):
                 sums[depth] += count
-    return [a / p if p else 0.0 for a, p in zip(accepted, proposed, strict=False)]
+    return tuple(a / p if p else 0.0 for a, p in zip(accepted, proposed, strict=False))
 
 
-def step_milliseconds(stats: Sequence[ReplyStats]) -> dict[str, float]:
-    """Where a step's time goes, per step: draft, verify, accept, other and their sum."""
-    steps = max(1, sum(one.steps for one in stats))
+def step_milliseconds(rows: Sequence[Row]) -> dict[str, float]:
+    """Where a step's time goes, per step."""
+    steps = max(1, sum(row.steps for row in rows))
     parts = {
-        name: 1000 * sum(getattr(one.times, name) for one in stats) / steps
-        for name in ("draft", "verify", "accept", "other")
+        name: 1000 * sum(getattr(row, name) for row in rows) / steps for name in ("draft", "verify", "accept")
     }
-    return {**parts, "total": sum(parts.values())}
+    total = 1000 * sum(row.seconds for row in rows) / steps
+    return {**parts, "other": max(0.0, total - sum(parts.values())), "total": total}
 
 
-def summarise(pairs: Sequence[Pair], peers: dict[str, list[tuple[float, float, float]]]) -> dict[str, Any]:
-    """Everything the report shows. ``peers`` maps a name to (peer, plain, eagle) tokens/s."""
-    categories = list(dict.fromkeys(pair.prompt.category for pair in pairs))
-    eagle = [pair.eagle.stats for pair in pairs]
-    plain = [pair.plain.stats for pair in pairs]
+def pairs_of(rows: Sequence[Row], variant: str, temperature: float) -> list[Pair]:
+    """Each prompt's plain reply and the variant's, in the order of the prompts."""
+    here = [row for row in rows if row.temperature == temperature]
+    plain = {row.prompt: row for row in here if row.variant == PLAIN}
+    return [(plain[row.prompt], row) for row in here if row.variant == variant and row.prompt in plain]
 
-    def speed(chosen: Sequence[Pair]) -> dict[str, Any] | None:
-        found = Speed.of(chosen)
-        return asdict(found) if found else None
 
-    return {
-        "prompts": len(pairs),
-        "identical": sum(pair.identical for pair in pairs),
-        "looping_share": sum(pair.looping for pair in pairs) / len(pairs),
-        "all": speed(pairs),
-        "without_loops": speed([pair for pair in pairs if not pair.looping]),
-        "categories": {name: speed([p for p in pairs if p.prompt.category == name]) for name in categories},
-        "acceptance_by_depth": acceptance_by_depth(eagle),
-        "acceptance_rate": sum(s.accepted_tokens for s in eagle)
-        / max(1, sum(s.drafted_tokens for s in eagle)),
-        "step_ms": {"eagle": step_milliseconds(eagle), "plain": step_milliseconds(plain)},
-        "peers": {
-            name: {
-                "prompts": len(rows),
-                "tokens_per_second": median(row[0] for row in rows),
-                "plain_ratio": median(row[1] / row[0] for row in rows),
-                "eagle_ratio": median(row[2] / row[0] for row in rows),
-            }
-            for name, rows in peers.items()
-            if rows
-        },
-        "replies": [
-            {
-                "prompt": pair.prompt.name,
-                "category": pair.prompt.category,
-                "identical": pair.identical,
-                "looping": pair.looping,
-                "tokens": pair.eagle.stats.new_tokens,
-                "plain": pair.plain.stats.tokens_per_second,
-                "eagle": pair.eagle.stats.tokens_per_second,
-                "tau": pair.eagle.stats.acceptance_length,
-            }
-            for pair in pairs
-        ],
-    }
+def result(rows: Sequence[Row], variant: Variant, temperature: float, memory: int = 0) -> Result | None:
+    """The figures of ``variant`` at ``temperature``; None where there is no reply yet."""
+    pairs = pairs_of(rows, variant.label, temperature)
+    if not pairs:
+        return None
+    drafted = [row for _, row in pairs]
+    categories = list(dict.fromkeys(row.category for row in drafted))
+    steps = sum(row.steps for row in drafted)
+    return Result(
+        variant,
+        temperature,
+        Speed.of(pairs),
+        Speed.of([pair for pair in pairs if not pair[0].looping]),
+        {name: Speed.of([pair for pair in pairs if pair[1].category == name]) for name in categories},
+        len(pairs),
+        sum(row.identical for row in drafted),
+        variant.same_text(temperature),
+        sum(row.looping for row in drafted) / len(drafted),
+        acceptance_by_depth(drafted),
+        sum(row.accepted for row in drafted) / max(1, sum(row.drafted for row in drafted)),
+        sum(row.proposed_by_depth[0] for row in drafted if row.proposed_by_depth) / max(1, steps),
+        step_milliseconds(drafted),
+        step_milliseconds([plain for plain, _ in pairs]),
+        memory,
+    )
+
+
+def results(
+    rows: Sequence[Row],
+    variants: Sequence[Variant],
+    temperatures: Sequence[float],
+    memory: Mapping[str, int] | None = None,
+) -> list[Result]:
+    """In the order of temperatures, then of variants; ``memory`` maps labels to bytes."""
+    found = (
+        result(rows, variant, temperature, (memory or {}).get(variant.label, 0))
+        for temperature in temperatures
+        for variant in variants
+    )
+    return [each for each in found if each is not None]

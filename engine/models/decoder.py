@@ -251,23 +251,10 @@ class Decoder:
     def _attention(
         self, layer: LayerWeights, index: int, qkv: Tensor, cache: KVCache, sight: Visibility, rope: Tensor
     ) -> Tensor:
-        config, exact = self.config, self.weights.exact
+        config = self.config
         rows = qkv.shape[0]
         heads, kv_heads, width = config.num_heads, config.num_kv_heads, config.head_dim
-        both = qkv[:, : (heads + kv_heads) * width].view(rows, heads + kv_heads, width)
-        sizes: Tensor | None = None
-        if layer.qk_norm is not None:
-            both = (both * layer.qk_norm).mul_(rms_factor(both, config.norm_eps))
-        elif exact:
-            factor = rms_factor(both, 1e-12).mul_(self._grid)
-            both = both * factor
-            sizes = factor.reciprocal_()
-        pairs = torch.view_as_complex(both.reshape(rows, heads + kv_heads, width // 2, 2)) * rope
-        both = torch.view_as_real(pairs).view(rows, heads + kv_heads, width)
-        value = qkv[:, (heads + kv_heads) * width :].view(rows, kv_heads, width)
-        if exact:
-            both = both.round_()
-            value = value.round().clamp_(-VALUE_LEVELS, VALUE_LEVELS)
+        both, value, sizes = self._turned(layer, qkv, rope)
         begin = cache.length
         keys, values = cache.keys[index], cache.values[index]
         keys[:, begin : begin + rows] = both[:, heads:].transpose(0, 1)
@@ -287,6 +274,28 @@ class Decoder:
         query = query.reshape(kv_heads, rows * group, width)
         mixed: Tensor = self._attend(query, keys, values, layer.score_scale, sight.bias)
         return mixed.view(kv_heads, rows, group * width).transpose(0, 1).reshape(rows, heads * width)
+
+    def _turned(self, layer: LayerWeights, qkv: Tensor, rope: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Queries and keys, normed and turned [rows, heads + kv_heads, head_dim], values [rows, kv_heads,
+        head_dim], all on the grid where attention is exact, and there what the grid took from their lengths."""
+        config, exact = self.config, self.weights.exact
+        rows = qkv.shape[0]
+        heads, kv_heads, width = config.num_heads, config.num_kv_heads, config.head_dim
+        both = qkv[:, : (heads + kv_heads) * width].view(rows, heads + kv_heads, width)
+        sizes: Tensor | None = None
+        if layer.qk_norm is not None:
+            both = (both * layer.qk_norm).mul_(rms_factor(both, config.norm_eps))
+        elif exact:
+            factor = rms_factor(both, 1e-12).mul_(self._grid)
+            both = both * factor
+            sizes = factor.reciprocal_()
+        pairs = torch.view_as_complex(both.reshape(rows, heads + kv_heads, width // 2, 2)) * rope
+        both = torch.view_as_real(pairs).view(rows, heads + kv_heads, width)
+        value = qkv[:, (heads + kv_heads) * width :].view(rows, kv_heads, width)
+        if exact:
+            both = both.round_()
+            value = value.round().clamp_(-VALUE_LEVELS, VALUE_LEVELS)
+        return both, value, sizes
 
     def _sized_attention(
         self,

@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.bench.measure import Bench, read_prompts
+from engine.bench.measure import Bench
+from engine.bench.prompts import read_prompts, spread
+from engine.bench.variants import Variant
 from engine.loaded import DEMO_HEAD, RESOURCES, LoadedModel, load_model
 from engine.models.config import DecoderConfig
 from engine.models.decoder import Decoder
@@ -90,9 +92,10 @@ def test_eagle_on_and_off_give_the_same_ids(model: LoadedModel) -> None:
     if not DEMO_HEAD.is_dir():
         pytest.fail("the demo head is missing from resources/heads")
     assert model.head is not None, model.info.head_problem
-    bench = Bench(model, GenerationSettings(max_new_tokens=48))
-    pairs = [bench.pair(prompt, True) for prompt in read_prompts(None, 4)]
-    assert all(pair.identical for pair in pairs)
-    accepted = sum(pair.eagle.stats.accepted_tokens for pair in pairs)
-    steps = sum(pair.eagle.stats.steps for pair in pairs)
+    bench = Bench(model, [Variant(model.methods.default)], GenerationSettings(max_new_tokens=48))
+    asked = (bench.ask(prompt, 0.0, turn) for turn, prompt in enumerate(spread(read_prompts(None), 4)))
+    rows = [drafted for _, drafted in asked]
+    assert all(row.identical for row in rows)
+    accepted = sum(row.accepted for row in rows)
+    steps = sum(row.steps for row in rows)
     assert accepted > 0.5 * steps, "the shipped head should draft more than one right token every other step"
