@@ -133,7 +133,7 @@ def parser() -> argparse.ArgumentParser:
     train = add(
         "train",
         _train,
-        "train an EAGLE-3 head for a target on the target's own replies",
+        "train an EAGLE head or Medusa heads for a target on the target's own replies",
         "Every stage resumes where it was killed.",
     )
     from engine.training.cli import add_arguments as train_arguments

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from engine.heads.checkpoint import Eagle3Checkpoint, draft_ids
-from engine.heads.config import Eagle3Config
+from engine.heads.config import Eagle3Config, EagleConfig
 
 
 class _NormFunction(torch.autograd.Function):
@@ -41,7 +41,7 @@ class _NormFunction(torch.autograd.Function):
         product = grad * unit
         along = (product @ narrow[:, None]) / -unit.shape[-1]
         d_x = (grad * narrow).addcmul_(unit, along).mul_(scale.to(unit.dtype))
-        return d_x.to(ctx.input_dtype), product.sum(0).to(weight.dtype), None, None
+        return d_x.to(ctx.input_dtype), product.flatten(0, -2).sum(0).to(weight.dtype), None, None
 
 
 class RMSNorm(nn.Module):
@@ -59,16 +59,30 @@ class RMSNorm(nn.Module):
 
 
 class Attention(nn.Module):
-    """The projections; which rows attend to which is decided by the caller."""
+    """The projections of rows of ``width`` columns; which rows attend to which is decided by the caller."""
 
-    def __init__(self, config: Eagle3Config) -> None:
+    def __init__(self, config: EagleConfig, width: int) -> None:
         super().__init__()
-        queries = config.num_attention_heads * config.head_dim
-        keys = config.num_key_value_heads * config.head_dim
-        self.q_proj = nn.Linear(2 * config.hidden_size, queries, bias=False)
-        self.k_proj = nn.Linear(2 * config.hidden_size, keys, bias=False)
-        self.v_proj = nn.Linear(2 * config.hidden_size, keys, bias=False)
-        self.o_proj = nn.Linear(queries, config.hidden_size, bias=False)
+        self._dim, self._theta = config.head_dim, config.rope_theta
+        self.q_proj = nn.Linear(width, config.query_size, bias=False)
+        self.k_proj = nn.Linear(width, config.kv_size, bias=False)
+        self.v_proj = nn.Linear(width, config.kv_size, bias=False)
+        self.o_proj = nn.Linear(config.query_size, config.hidden_size, bias=False)
+        if config.qk_norm:
+            self.q_norm = RMSNorm(config.head_dim, config.rms_norm_eps)
+            self.k_norm = RMSNorm(config.head_dim, config.rms_norm_eps)
+        self._normed = config.qk_norm
+
+    def queries(self, mixed: Tensor, positions: Tensor) -> Tensor:
+        """``[rows, heads, dim]``, rotated."""
+        query = self.q_proj(mixed).view(len(mixed), -1, self._dim)
+        return rotate(self.q_norm(query) if self._normed else query, positions, self._theta)
+
+    def keys_values(self, mixed: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Each ``[rows, kv heads, dim]``; keys are rotated."""
+        key = self.k_proj(mixed).view(len(mixed), -1, self._dim)
+        key = rotate(self.k_norm(key) if self._normed else key, positions, self._theta)
+        return key, self.v_proj(mixed).view(len(mixed), -1, self._dim)
 
 
 class MLP(nn.Module):
@@ -90,7 +104,7 @@ class Midlayer(nn.Module):
 
     def __init__(self, config: Eagle3Config) -> None:
         super().__init__()
-        self.self_attn = Attention(config)
+        self.self_attn = Attention(config, 2 * config.hidden_size)
         self.mlp = MLP(config.hidden_size, config.intermediate_size)
         self.hidden_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
@@ -140,14 +154,11 @@ class Eagle3Head(nn.Module):
 
     def queries(self, mixed: Tensor, positions: Tensor) -> Tensor:
         """``[rows, heads, dim]``, rotated."""
-        query = self.midlayer.self_attn.q_proj(mixed).view(len(mixed), -1, self.config.head_dim)
-        return rotate(query, positions, self.config.rope_theta)
+        return self.midlayer.self_attn.queries(mixed, positions)
 
     def keys_values(self, mixed: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Each ``[rows, kv heads, dim]``; keys are rotated."""
-        attention, dim = self.midlayer.self_attn, self.config.head_dim
-        key = attention.k_proj(mixed).view(len(mixed), -1, dim)
-        return rotate(key, positions, self.config.rope_theta), attention.v_proj(mixed).view(len(mixed), -1, dim)
+        return self.midlayer.self_attn.keys_values(mixed, positions)
 
     def finish(self, state: Tensor, mixed: Tensor, attended: Tensor) -> Tensor:
         """From attention output ``[rows, heads, dim]`` to the layer's raw output ``[rows, hidden]``."""

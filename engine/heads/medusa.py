@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -41,6 +41,8 @@ class MedusaConfig:
     """Residual blocks of each head."""
     target_name: str = ""
     """What the file says it was made for; may be empty."""
+    training: Mapping[str, object] = field(default_factory=dict)
+    """Facts about the training run, for people."""
 
 
 @dataclass(frozen=True)
@@ -85,12 +87,14 @@ def parse_medusa(raw: Mapping[str, object], stored: Mapping[str, Stored]) -> Med
     ]
     if not biases or not tables:
         raise HeadError("The file holds no whole Medusa head.", AGAIN)
+    training = raw.get("training")
     return MedusaConfig(
         hidden_size=max(set(biases), key=biases.count),
         vocab_size=max(set(tables), key=tables.count),
         heads=heads,
         layers=layers,
         target_name=str(raw.get("base_model_name_or_path") or ""),
+        training=dict(training) if isinstance(training, dict) else {},
     )
 
 

@@ -8,7 +8,7 @@ as they will when the head is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -22,7 +22,7 @@ class Batch:
     """Sequences one after the other; ``rows`` counts prompt and reply rows of all of them."""
 
     states: Tensor
-    """``[rows, taps * hidden]``, divided by the scale of each column."""
+    """``[rows, taps * hidden]``, as the head in training reads them."""
     tokens: Tensor
     """``[rows]``: the token whose embedding stands beside the state."""
     next: Tensor
@@ -45,7 +45,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Prefix:
-    """The pairs within the shared prefix: ``states [pairs, taps * hidden]``, ``tokens [pairs]``, scaled."""
+    """The pairs within the shared prefix: ``states [pairs, taps * hidden]``, ``tokens [pairs]``."""
 
     states: Tensor
     tokens: Tensor
@@ -54,11 +54,12 @@ class Prefix:
 class BatchMaker:
     """Turns replies of a store into batches for one draft vocabulary."""
 
-    def __init__(self, store: FeatureStore, to_draft: Tensor, scale: Tensor) -> None:
-        """``to_draft [vocab]`` as of DraftVocabulary, ``scale [taps * hidden]`` divides the states."""
-        self._store, self._to_draft, self._scale = store, to_draft, scale
-        self._last = store.prefix_states[-1:].float() / scale
-        self.prefix = Prefix(store.prefix_states[:-1].float() / scale, store.prefix_tokens[1:])
+    def __init__(self, store: FeatureStore, to_draft: Tensor, prepare: Callable[[Tensor], Tensor]) -> None:
+        """``to_draft [vocab]`` as of DraftVocabulary; ``prepare`` makes of stored states
+        ``[rows, taps * hidden]`` in float32 what the head reads, row by row."""
+        self._store, self._to_draft, self._prepare = store, to_draft, prepare
+        self._last = prepare(store.prefix_states[-1:].float())
+        self.prefix = Prefix(prepare(store.prefix_states[:-1].float()), store.prefix_tokens[1:])
 
     def make(self, keys: Sequence[tuple[int, int]]) -> Batch:
         parts = [self._sequence(number, *self._store.get(key)) for number, key in enumerate(keys)]
@@ -68,7 +69,7 @@ class BatchMaker:
         asked, said = len(prompt.tokens), len(reply.tokens)
         rows = asked + said
         stored = torch.cat([prompt.states, reply.states[:-1]])
-        states = torch.cat([self._last, self._store.pick(stored).float() / self._scale]).bfloat16()
+        states = torch.cat([self._last, self._prepare(self._store.pick(stored).float())]).bfloat16()
         tokens = torch.cat([prompt.tokens, reply.tokens]).long()
         left = torch.cat([torch.zeros(asked, dtype=torch.long), torch.arange(said, 0, -1)])
         following, ids = torch.zeros(rows, dtype=torch.long), torch.zeros(rows, reply.top_ids.shape[1]).long()

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.heads.config import Eagle3Config
+from engine.heads.checkpoint import Checkpoint
+from engine.heads.config import Eagle3Config, EagleConfig
+from engine.heads.medusa import MedusaConfig
+from engine.training.recipe import Recipe
 
 CURVES = "training.png"
 
@@ -46,31 +49,30 @@ def draw_curves(metrics: Sequence[Mapping[str, Any]], path: Path) -> bool:
     return True
 
 
-def write_card(folder: Path, config: Eagle3Config, measured: Mapping[str, Any], curves: bool, terms: str = "") -> None:
+def write_card(
+    folder: Path, head: Checkpoint, recipe: Recipe[Any], measured: Mapping[str, Any], curves: bool, terms: str = ""
+) -> None:
     """Write ``README.md`` beside a head; ``measured`` is the last line of its metrics, ``terms`` the target's licence."""
-    facts = config.training
+    config = head.config
+    target = config.target_name or "its target"
+    kind = f" ({config.target_model_type})" if isinstance(config, EagleConfig) and config.target_model_type else ""
+    name = recipe.title.split(" ", 1)[1]
     lines = [
-        f"# EAGLE-3 head for {config.target_name or 'its target'}",
+        f"# {name[0].upper()}{name[1:]} for {target}",
         "",
-        f"Drafts for {config.target_name} ({config.target_model_type}) in Eyrie, and in anything else that reads the public",
-        "EAGLE-3 format. It is of no use with another model.",
+        f"Drafts for {target}{kind} in Eyrie, and in anything else that reads the public format of {recipe.title}.",
+        "It is of no use with another model.",
         "",
         "## Shape",
         "",
-        f"- one decoder layer: width {config.hidden_size}, {config.num_attention_heads} heads of {config.head_dim}, "
-        f"{config.num_key_value_heads} key/value heads, MLP {config.intermediate_size}",
-        f"- reads the hidden states {', '.join(map(str, config.taps))} of its target (inputs of those layers; "
-        f"`config.json` names the layers before, whose output they are: {', '.join(map(str, config.output_layer_ids))})",
-        f"- drafts {config.draft_vocab_size:,} of {config.vocab_size:,} tokens",
-        "- uses the target's embedding table as stored, without the target's own scaling of it",
-        f"- rotary base {config.rope_theta:,.0f}, positions counted from 0 for the first pair",
+        *(f"- {line}" for line in _shape(config)),
         "",
         "## How it was made",
         "",
         "`python -m engine train` of this repository: the target answers the training prompts itself, greedily and by",
-        "sampling, and the head learns to predict it with EAGLE-3's training-time test, drafting from its own outputs.",
+        f"sampling; the head, while it is trained, {recipe.objective}.",
         "",
-        *(f"- {name}: {value}" for name, value in facts.items()),
+        *(f"- {name}: {value}" for name, value in config.training.items()),
         "",
         "## How well it drafts",
         "",
@@ -99,3 +101,34 @@ def write_card(folder: Path, config: Eagle3Config, measured: Mapping[str, Any], 
     part = folder / "README.md.part"
     part.write_text("\n".join(lines), encoding="utf-8")
     part.replace(folder / "README.md")
+
+
+def _shape(config: EagleConfig | MedusaConfig) -> list[str]:
+    if isinstance(config, MedusaConfig):
+        return [
+            f"{config.heads} heads, each of {config.layers} residual block of width {config.hidden_size}",
+            "reads the target's final state, behind its last norm",
+            f"drafts all {config.vocab_size:,} tokens",
+        ]
+    layer = (
+        f"one decoder layer: width {config.hidden_size}, {config.num_attention_heads} heads of {config.head_dim}, "
+        f"{config.num_key_value_heads} key/value heads, MLP {config.intermediate_size}"
+    )
+    positions = f"rotary base {config.rope_theta:,.0f}, positions counted from 0 for the first pair"
+    embedding = "uses the target's embedding table as stored, without the target's own scaling of it"
+    if not isinstance(config, Eagle3Config):
+        return [
+            layer,
+            "reads the target's final state, behind its last norm, and predicts the next one",
+            f"drafts all {config.vocab_size:,} tokens, with the target's own output table",
+            embedding,
+            positions,
+        ]
+    return [
+        layer,
+        f"reads the hidden states {', '.join(map(str, config.taps))} of its target (inputs of those layers; "
+        f"`config.json` names the layers before, whose output they are: {', '.join(map(str, config.output_layer_ids))})",
+        f"drafts {config.draft_vocab_size:,} of {config.vocab_size:,} tokens",
+        embedding,
+        positions,
+    ]

@@ -6,15 +6,23 @@ import argparse
 import time
 from pathlib import Path
 
+EAGLE3, EAGLE1, MEDUSA = KINDS = ("eagle3", "eagle1", "medusa")
 STAGES = ("all", "replies", "train", "export")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options; imports nothing heavy."""
     parser.add_argument("--model", default="demo", help="folder of the target, or “demo”")
+    parser.add_argument(
+        "--kind",
+        choices=KINDS,
+        default=EAGLE3,
+        help="what to train; EAGLE-2 uses eagle1 heads. eagle1 and medusa read the last layer's output, so replies "
+        "for several kinds are written with, say, --taps 2,9,15,18",
+    )
     parser.add_argument("--prompts", type=Path, help='file of prompts, one {"turns": ["..."]} a line')
     parser.add_argument("--work", type=Path, required=True, help="folder for replies, hidden states and checkpoints")
-    parser.add_argument("--out", type=Path, help="folder for the finished head (default: WORK/head)")
+    parser.add_argument("--out", type=Path, help="folder for the finished head; in WORK where it is not given")
     parser.add_argument("--stage", choices=STAGES, default="all", help="run one stage only")
     parser.add_argument("--threads", type=int, default=None, help="CPU threads (default: torch's choice)")
     replies = parser.add_argument_group("replies")
@@ -28,12 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="JSON list of token ids; replies use only these, which saves most of a small model's output layer",
     )
     head = parser.add_argument_group("head")
-    head.add_argument("--taps", type=_layers, default=None, help="hidden states it reads, e.g. 2,9,15 (default: 2, L/2, L-3)")
-    head.add_argument("--draft-vocabulary", type=int, default=10240, help="tokens it can draft")
+    head.add_argument("--taps", type=_layers, default=None, help="hidden states it reads, e.g. 2,9,15 (default: 2, L/2, L-3; for eagle1 and medusa the last)")
+    head.add_argument("--draft-vocabulary", type=int, default=10240, help="tokens that an EAGLE-3 head can draft")
     head.add_argument("--heads", type=int, default=8, help="attention heads")
     head.add_argument("--kv-heads", type=int, default=4, help="key/value heads")
     head.add_argument("--head-dim", type=int, default=64, help="width of a head")
     head.add_argument("--intermediate-size", type=int, default=2048, help="width of the MLP")
+    head.add_argument("--medusa-heads", type=int, default=4, help="tokens that Medusa heads guess, one head each")
     training = parser.add_argument_group("training")
     training.add_argument("--steps", type=int, default=1000, help="optimiser steps of the whole schedule")
     training.add_argument("--batch-rows", type=int, default=3072, help="reply tokens per step")

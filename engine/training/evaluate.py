@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import torch
-from torch import Tensor
+from torch.nn import functional
 
-from engine.heads.eagle3 import Eagle3Head
-from engine.training.batches import Batch, BatchMaker
-from engine.training.unroll import unroll
+from engine.training.batches import Batch
+from engine.training.recipe import Module, Recipe
 
 WIDTHS = (1, 2, 3, 4)
 
@@ -48,10 +47,8 @@ class Acceptance:
 
 @torch.no_grad()
 def evaluate(
-    head: Eagle3Head,
-    maker: BatchMaker,
-    embedding: Tensor,
-    draft_ids: Tensor,
+    recipe: Recipe[Module],
+    head: Module,
     batches: Sequence[Batch],
     depths: int = 6,
 ) -> dict[str, Acceptance]:
@@ -67,9 +64,9 @@ def evaluate(
         alive = torch.ones(len(batch.tokens), dtype=torch.bool)
         in_tree = alive.clone()
         with torch.autocast("cpu", torch.bfloat16):
-            for level in unroll(head, maker.prefix, batch, embedding, [1.0] * depths, torch.zeros(len(alive))):
-                scores = head.logits(level.out)
-                best = draft_ids[scores.topk(max(WIDTHS), -1).indices]
+            for level in recipe.levels(head, batch, [1.0] * depths, torch.zeros(len(alive))):
+                scores = functional.linear(*recipe.output(head, level))
+                best = recipe.vocabulary.ids[scores.topk(max(WIDTHS), -1).indices]
                 right = best == batch.next[level.targets][:, None]
                 for kind in hits:
                     mine = batch.greedy[level.rows] == (kind == "greedy")

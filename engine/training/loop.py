@@ -8,28 +8,24 @@ continues from its last checkpoint as if nothing had happened.
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 import torch
-from torch import Tensor
 
 from engine.errors import EngineError
-from engine.heads.checkpoint import Eagle3Checkpoint
-from engine.heads.config import Eagle3Config
-from engine.heads.eagle3 import Eagle3Head
-from engine.training.batches import Batch, BatchMaker, groups
-from engine.training.draft_vocabulary import DraftVocabulary
+from engine.heads.checkpoint import Checkpoint
+from engine.training.batches import Batch, groups
 from engine.training.evaluate import Acceptance, evaluate
 from engine.training.features import FeatureStore
-from engine.training.loss import soft_cross_entropy
-from engine.training.unroll import unroll
+from engine.training.recipe import Module, Recipe
 
 CHECKPOINT = "checkpoint.pt"
 METRICS = "metrics.jsonl"
@@ -64,30 +60,23 @@ class TrainSettings:
     """At most this many held-out rows are measured each time."""
 
 
-class Trainer:
+class Trainer(Generic[Module]):
     """Trains one head on one store; ``run`` may be called again after a crash."""
 
     def __init__(
         self,
-        config: Eagle3Config,
+        recipe: Recipe[Module],
         settings: TrainSettings,
         store: FeatureStore,
-        vocabulary: DraftVocabulary,
-        scale: Tensor,
-        embedding: Tensor,
         folder: Path,
         report: Callable[[str], None] = print,
     ) -> None:
-        """``embedding [vocab, hidden]`` is the target's table, ``scale`` as in BatchMaker."""
-        self.config, self.settings, self.folder, self.report = config, settings, folder, report
-        self.draft_ids, self.scale, self.embedding, self.store = vocabulary.ids, scale, embedding, store
-        self.coverage = vocabulary.coverage
-        self.maker = BatchMaker(store, vocabulary.to_draft(), scale)
+        self.recipe, self.settings, self.store, self.folder, self.report = recipe, settings, store, folder, report
         torch.manual_seed(settings.seed)
-        self.head = Eagle3Head(config)
-        initialise(self.head, embedding[vocabulary.ids].float())
-        matrices = [p for n, p in self.head.named_parameters() if p.ndim == 2 and not n.startswith("lm_head")]
-        others = [p for n, p in self.head.named_parameters() if p.ndim != 2 or n.startswith("lm_head")]
+        self.head: Module = recipe.new()
+        named = list(self.head.named_parameters())
+        matrices = [parameter for name, parameter in named if recipe.is_matrix(name, parameter)]
+        others = [parameter for name, parameter in named if not recipe.is_matrix(name, parameter)]
         self.optimisers: list[torch.optim.Optimizer] = [
             torch.optim.Muon(
                 matrices, lr=settings.matrix_learning_rate, weight_decay=settings.weight_decay,
@@ -106,14 +95,14 @@ class Trainer:
 
     # ------------------------------------------------------------------ running
 
-    def run(self, max_minutes: float = math.inf) -> Eagle3Head:
+    def run(self, max_minutes: float = math.inf) -> Module:
         """Train to the end of the schedule or for ``max_minutes``; returns the averaged head."""
         began, saved = time.monotonic(), time.monotonic()
         earlier = self.seconds
         recent = 0.0
         while self.step < self.settings.steps:
             for keys in self._remaining_batches():
-                loss = self._advance(self.maker.make(keys))
+                loss = self._advance(self.recipe.maker.make(keys))
                 self.position += 1
                 self.step += 1
                 self.seconds = earlier + time.monotonic() - began
@@ -147,23 +136,9 @@ class Trainer:
             for group in optimiser.param_groups:
                 group["lr"] = base * rate
             optimiser.zero_grad(set_to_none=True)
-        draw = torch.rand(len(batch.tokens), generator=torch.Generator().manual_seed(settings.seed + self.step))
-        first = 0.0
-        total = torch.zeros(())
-        whole = sum(settings.decay**k for k in range(len(settings.fractions)))
+        generator = torch.Generator().manual_seed(settings.seed + self.step)
         with torch.autocast("cpu", torch.bfloat16):
-            table = self.head.lm_head.weight.to(torch.bfloat16)
-            for level in unroll(self.head, self.maker.prefix, batch, self.embedding, settings.fractions, draw):
-                used = batch.usable[level.targets]
-                targets = level.targets[used]
-                if not len(targets):
-                    continue
-                weights = torch.full((len(targets),), settings.decay**level.depth / whole / len(targets))
-                hidden = self.head.norm(level.out[used]).to(torch.bfloat16)
-                loss = soft_cross_entropy(hidden, table, batch.ids[targets], batch.probabilities[targets], weights)
-                total = total + loss
-                if level.depth == 0:
-                    first = float(loss.detach()) * whole
+            total, first = self.recipe.loss(self.head, batch, settings.fractions, settings.decay, generator)
         if not math.isfinite(float(total.detach())):
             raise EngineError(
                 f"The loss became {float(total.detach())} at step {self.step}.", "Train again with a lower learning rate."
@@ -194,15 +169,15 @@ class Trainer:
 
     # ------------------------------------------------------------------ measuring and keeping
 
-    def averaged(self) -> Eagle3Head:
-        """The head with averaged parameters, reading *scaled* states (see :meth:`exported`)."""
-        head = Eagle3Head(self.config)
+    def averaged(self) -> Module:
+        """The head with averaged parameters, reading states as training does (see :meth:`exported`)."""
+        head = copy.deepcopy(self.head)
         head.load_state_dict(self.average)
         return head
 
     def measure(self, loss: float) -> dict[str, Acceptance]:
         """Evaluate the averaged head on the held-out prompts, print and append to metrics.jsonl."""
-        found = evaluate(self.averaged(), self.maker, self.embedding, self.draft_ids, self._held_out)
+        found = evaluate(self.recipe, self.averaged(), self._held_out)
         line = {"step": self.step, "epoch": self.epoch, "seconds": self.seconds, "loss": loss}
         with (self.folder / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line | {kind: value.json() for kind, value in found.items()}) + "\n")
@@ -210,18 +185,14 @@ class Trainer:
             self.report(f"  held-out {kind}: {value}")
         return found
 
-    def exported(self, training: dict[str, object]) -> Eagle3Checkpoint:
-        """The averaged head in its public form; the scale of the states goes into ``fc``."""
-        head = self.averaged()
-        with torch.no_grad():
-            head.fc.weight /= self.scale
-        head.config = replace(self.config, training=training)
-        return head.to_checkpoint(self.draft_ids)
+    def exported(self, training: Mapping[str, object]) -> Checkpoint:
+        """The averaged head in its public form, which reads states as the target gives them."""
+        return self.recipe.checkpoint(self.averaged(), training)
 
     def save(self) -> None:
         """Replace the checkpoint atomically."""
         state = {
-            "config": asdict(self.config),
+            "config": asdict(self.recipe.config),
             "head": self.head.state_dict(),
             "average": self.average,
             "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
@@ -243,7 +214,7 @@ class Trainer:
         if not path.exists():
             return
         state: dict[str, Any] = torch.load(path, weights_only=True)
-        config = asdict(self.config)
+        config = asdict(self.recipe.config)
         if config | state["config"] != config:  # a checkpoint may be older than some fields
             raise EngineError(
                 f"{path} belongs to a head of another shape.", "Train into another folder, or delete the checkpoint."
@@ -267,20 +238,4 @@ class Trainer:
                 break
         if not keys:
             raise EngineError("No prompt of the training data is held out.", "Generate replies to more prompts.")
-        return [self.maker.make(group) for group in groups(self.store, keys, self.settings.batch_rows, 0)]
-
-
-@torch.no_grad()
-def initialise(head: Eagle3Head, rows: Tensor) -> None:
-    """Start from what is known: the output table begins as the target's ``rows [draft, hidden]``.
-
-    The states reach ``fc`` scaled to unit columns, so plain fan-in scaling is right
-    everywhere. The output of attention and MLP starts small, leaving the fused
-    state to carry the first predictions.
-    """
-    for name, parameter in head.named_parameters():
-        if parameter.ndim == 2:
-            parameter.normal_(std=parameter.shape[1] ** -0.5)
-        if name.endswith(("o_proj.weight", "down_proj.weight")):
-            parameter.mul_(0.3)
-    head.lm_head.weight.copy_(rows / rows.square().mean().sqrt() * rows.shape[1] ** -0.5)
+        return [self.recipe.maker.make(group) for group in groups(self.store, keys, self.settings.batch_rows, 0)]

@@ -29,7 +29,8 @@ class SparseCrossEntropy(torch.autograd.Function):
         Rows of ``probabilities`` sum to 1; entries without meaning have probability 0 and any valid id.
         """
         d_hidden = torch.empty_like(hidden)
-        d_table = torch.zeros(table.shape, dtype=torch.float32)
+        learns = ctx.needs_input_grad[1]  # the target's own table does not
+        d_table = torch.zeros(table.shape if learns else (0,), dtype=torch.float32)
         loss = torch.zeros((), dtype=torch.float64)
         for start in range(0, len(hidden), CHUNK):
             part = slice(start, start + CHUNK)
@@ -43,14 +44,15 @@ class SparseCrossEntropy(torch.autograd.Function):
             z.mul_((scale / total).to(z.dtype))
             z.scatter_add_(1, ids[part], (-probabilities[part] * scale).to(z.dtype))
             d_hidden[part] = z @ table
-            d_table += z.T @ rows
+            if learns:
+                d_table += z.T @ rows
         ctx.save_for_backward(d_hidden, d_table.to(table.dtype))
         return loss.float()
 
     @staticmethod
-    def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, Tensor | None, None, None, None]:
         d_hidden, d_table = ctx.saved_tensors
-        return d_hidden * grad[0], d_table * grad[0], None, None, None
+        return d_hidden * grad[0], d_table * grad[0] if ctx.needs_input_grad[1] else None, None, None, None
 
 
 def soft_cross_entropy(hidden: Tensor, table: Tensor, ids: Tensor, probabilities: Tensor, weights: Tensor) -> Tensor:

@@ -18,13 +18,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine.heads.eagle3 import Eagle3Head
 from engine.training.batches import Batch, Prefix
+
+
+class Unrollable(Protocol):
+    """The parts of an EAGLE head's pass, as of :class:`engine.heads.eagle3.Eagle3Head`."""
+
+    def fuse(self, states: Tensor, /) -> Tensor: ...
+
+    def mix(self, state: Tensor, embedding: Tensor) -> Tensor: ...
+
+    def queries(self, mixed: Tensor, positions: Tensor) -> Tensor: ...
+
+    def keys_values(self, mixed: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]: ...
+
+    def finish(self, state: Tensor, mixed: Tensor, attended: Tensor) -> Tensor: ...
+
+    def recur(self, out: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -60,7 +76,7 @@ class _Context:
 
 
 def unroll(
-    head: Eagle3Head, prefix: Prefix, batch: Batch, embedding: Tensor, fractions: Sequence[float], draw: Tensor
+    head: Unrollable, prefix: Prefix, batch: Batch, embedding: Tensor, fractions: Sequence[float], draw: Tensor
 ) -> Iterator[Level]:
     """Yield one :class:`Level` per entry of ``fractions``, the share of rows each step keeps.
 

@@ -13,14 +13,17 @@ import pytest
 import torch
 
 from engine.errors import EngineError
-from engine.heads.checkpoint import read_eagle3, write_eagle3
+from engine.heads.checkpoint import read_eagle3
 from engine.heads.config import Eagle3Config
 from engine.heads.eagle3 import Eagle3Head
+from engine.heads.writing import write_head
 from engine.training.batches import groups
-from engine.training.draft_vocabulary import DraftVocabulary, choose, count
+from engine.training.draft_vocabulary import choose, count
+from engine.training.eagle3 import Eagle3Recipe
 from engine.training.evaluate import Acceptance
-from engine.training.features import FeatureStore, Prompt, Reply, Shard, write_prefix, write_shard
+from engine.training.features import FeatureStore, Shard
 from engine.training.loop import CHECKPOINT, Trainer, TrainSettings
+from tests.engine import toy
 
 VOCAB, HIDDEN, TAPS = 32, 16, (1, 2, 3)
 CONFIG = Eagle3Config(
@@ -34,16 +37,7 @@ CONFIG = Eagle3Config(
     vocab_size=VOCAB,
     taps=TAPS,
 )
-SETTINGS = TrainSettings(
-    steps=40,
-    batch_rows=120,
-    fractions=(1.0, 0.8, 0.6),
-    learning_rate=1e-2,
-    matrix_learning_rate=2e-2,
-    warmup=5,
-    average=0.9,
-    evaluate_every=20,
-)
+SETTINGS = replace(toy.SETTINGS, batch_rows=120, evaluate_every=20)
 PERIOD = [3, 9, 4, 17, 9, 30, 5, 4, 21, 8, 11]
 """The whole language: this, over and over. What follows 9 or 4 depends on what came before."""
 
@@ -53,41 +47,26 @@ def write_language(folder: Path, shards: int = 2) -> None:
     torch.manual_seed(5)
     codes = torch.randn(2, VOCAB, len(TAPS) * HIDDEN)
 
-    def states(tokens: list[int], before: int) -> torch.Tensor:
-        previous = torch.tensor([before, *tokens[:-1]])
-        return (codes[0][torch.tensor(tokens)] + codes[1][previous]).bfloat16()
+    def states(tokens: list[int]) -> torch.Tensor:
+        previous = torch.tensor([0, *tokens[:-1]])
+        return codes[0][torch.tensor(tokens)] + codes[1][previous]
 
-    folder.mkdir()
-    write_prefix(folder, [1, 2, 3], states([1, 2, 3], 0), TAPS)
-    for number in range(shards):
-        prompts, replies = [], []
-        for index in range(12):
-            start = (5 * index + number) % len(PERIOD)
-            text = (PERIOD * 4)[start : start + 24]
-            prompt, reply = text[:4], text[4:]
-            prompts.append(Prompt(number * 12 + index, torch.tensor(prompt), states(prompt, 3)))
-            tokens = torch.tensor(reply)
-            rows = len(reply) - 1
-            replies.append(
-                Reply(
-                    prompt=index,
-                    tokens=tokens[:-1],
-                    next=tokens[1:],
-                    states=states(reply, prompt[-1])[:rows],
-                    top_ids=torch.stack([tokens[1:], (tokens[1:] + 1) % VOCAB], 1),
-                    top_logprobs=torch.tensor([[0.9, 0.1]]).log().expand(rows, 2),
-                    temperature=float(index % 2),
-                )
-            )
-        write_shard(folder / f"shard-{number:04d}.safetensors", prompts, replies)
+    starts = [[(5 * index + number) % len(PERIOD) for index in range(12)] for number in range(shards)]
+    texts = [[(PERIOD * 4)[start : start + 24] for start in each] for each in starts]
+    toy.write_store(folder, TAPS, states, texts, VOCAB)
 
 
-def make_trainer(folder: Path, data: Path, settings: TrainSettings = SETTINGS) -> Trainer:
+EMBEDDING = torch.randn(VOCAB, HIDDEN, generator=torch.Generator().manual_seed(1)).bfloat16()
+
+
+def make_trainer(
+    folder: Path, data: Path, settings: TrainSettings = SETTINGS, config: Eagle3Config = CONFIG
+) -> Trainer[Eagle3Head]:
     store = FeatureStore(data, TAPS, held_out_every=5)
-    vocabulary = choose(count(store.shards, VOCAB), CONFIG.draft_vocab_size)
-    embedding = torch.randn(VOCAB, HIDDEN, generator=torch.Generator().manual_seed(1)).bfloat16()
+    vocabulary = choose(count(store.shards, VOCAB), config.draft_vocab_size)
     scale = torch.full((len(TAPS) * HIDDEN,), 1.5)
-    return Trainer(CONFIG, settings, store, vocabulary, scale, embedding, folder, lambda _text: None)
+    recipe = Eagle3Recipe(config, store, vocabulary, scale, EMBEDDING)
+    return Trainer(recipe, settings, store, folder, lambda _text: None)
 
 
 @pytest.fixture
@@ -100,7 +79,7 @@ def data(tmp_path: Path) -> Path:
 class Trained:
     """A finished run and what it drafted like before and after."""
 
-    trainer: Trainer
+    trainer: Trainer[Eagle3Head]
     before: dict[str, Acceptance]
     after: dict[str, Acceptance]
 
@@ -128,7 +107,7 @@ def test_training_teaches_the_language_at_every_depth(trained: Trained) -> None:
 def test_the_exported_head_reads_states_as_the_target_gives_them(trained: Trained, tmp_path: Path) -> None:
     """Drafting by the plain module from unscaled states gives what training measured."""
     trainer = trained.trainer
-    write_eagle3(tmp_path / "head", trainer.exported({"steps": 40}))
+    write_head(tmp_path / "head", trainer.exported({"steps": 40}))
     checkpoint = read_eagle3(tmp_path / "head")
     head = Eagle3Head.from_checkpoint(checkpoint)
     prompt, reply = trainer.store.get(trainer.store.held_out[0])
@@ -137,7 +116,7 @@ def test_the_exported_head_reads_states_as_the_target_gives_them(trained: Traine
     rows = len(tokens) - 2
     causal = torch.ones(rows, rows, dtype=torch.bool).tril()
     with torch.no_grad():
-        out = head(head.fuse(states[:rows]), trainer.embedding[tokens[1:-1]].float(), torch.arange(rows), causal)
+        out = head(head.fuse(states[:rows]), EMBEDDING[tokens[1:-1]].float(), torch.arange(rows), causal)
         drafted = checkpoint.draft_ids[head.logits(out).argmax(-1)]
     said = slice(2 + len(prompt.tokens), rows)  # rows whose next token is the reply's
     right = (drafted[said] == tokens[2:][said]).float().mean()
@@ -200,11 +179,8 @@ def test_kill_9_loses_nothing_but_time(data: Path, tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_head_is_refused(data: Path, tmp_path: Path) -> None:
     make_trainer(tmp_path / "run", data, replace(SETTINGS, steps=1)).run()
     assert (tmp_path / "run" / CHECKPOINT).is_file()
-    store = FeatureStore(data, TAPS, held_out_every=5)
-    vocabulary = DraftVocabulary(torch.arange(10), 1.0, VOCAB)
-    config = replace(CONFIG, draft_vocab_size=10)
     with pytest.raises(EngineError, match="another shape"):
-        Trainer(config, SETTINGS, store, vocabulary, torch.ones(48), torch.randn(VOCAB, HIDDEN), tmp_path / "run")
+        make_trainer(tmp_path / "run", data, config=replace(CONFIG, draft_vocab_size=10))
 
 
 def test_batches_hold_every_training_reply_once_and_no_held_out_one(data: Path) -> None:

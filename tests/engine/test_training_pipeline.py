@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,13 @@ import torch
 
 from engine.errors import EngineError
 from engine.heads.checkpoint import read_eagle3
-from engine.heads.pairing import check_fits
+from engine.heads.facts import HeadFacts, TargetFacts
+from engine.heads.formats import HeadFormat
+from engine.heads.pairing import check_fits, pair
 from engine.training.cli import add_arguments, run
 from engine.training.target import BatchTarget
 from tests.engine import tiny
+from tests.engine.toy import Toy
 
 ADJECTIVES = ["red", "old", "tall", "kind", "wet", "odd", "new", "far", "dry", "shy", "big", "mad"]
 
@@ -37,7 +41,8 @@ def test_from_prompts_to_a_head(tmp_path: Path, prompts: Path, capsys: pytest.Ca
     work, out = tmp_path / "work", tmp_path / "head"
     size = ["--heads", "2", "--kv-heads", "1", "--head-dim", "8", "--intermediate-size", "32", "--draft-vocabulary", "40"]
     short = ["--reply-tokens", "12", "--steps", "4", "--batch-rows", "200", "--unroll", "1,0.5", "--evaluate-every", "2"]
-    common = ["--model", str(model), "--prompts", str(prompts), "--work", str(work), "--out", str(out), *size, *short]
+    base = ["--model", str(model), "--prompts", str(prompts), "--work", str(work), *size, *short]
+    common = [*base, "--out", str(out)]
 
     with pytest.raises(EngineError, match="No training data"):
         run(options(*common, "--stage", "train"))
@@ -59,6 +64,34 @@ def test_from_prompts_to_a_head(tmp_path: Path, prompts: Path, capsys: pytest.Ca
     assert "| greedy (" in card and "- steps: 4" in card and "training.png" in card
     assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
     assert "held-out greedy: chain" in capsys.readouterr().out
+
+    with pytest.raises(EngineError, match=r"\[2, 3, 4\], not \[7\]"):  # these replies lack the final state
+        run(options(*base, "--kind", "medusa", "--stage", "train"))
+
+
+def test_other_kinds_are_trained_from_the_same_replies(tmp_path: Path, toy: Toy) -> None:
+    """Each resumes, and its config and card say what it is. Any target whose replies are there will do."""
+    work = tmp_path / "work"
+    shutil.copytree(toy.folder / "data", work / "replies")
+    base = ["--model", str(toy.folder / "target"), "--work", str(work), "--batch-rows", "160", "--evaluate-every", "2"]
+    size = ["--heads", "4", "--kv-heads", "2", "--head-dim", "8", "--intermediate-size", "48", "--medusa-heads", "3"]
+    words = {
+        "eagle1": ("EAGLE-1 head for target", "predicts its next final state", HeadFormat.EAGLE1),
+        "medusa": ("Set of Medusa heads for target", "3 heads, each of 1 residual block", HeadFormat.MEDUSA),
+    }
+    for kind, (title, about, format) in words.items():
+        for steps in ("2", "4"):
+            assert run(options(*base, *size, "--kind", kind, "--steps", steps, "--stage", "train")) == 0
+        assert run(options(*base, *size, "--kind", kind, "--stage", "export", "--steps", "4")) == 0
+        folder = work / f"head-{kind}"
+        card = (folder / "README.md").read_text(encoding="utf-8")
+        assert title in card and about in card and "- steps: 4" in card
+        assert "| greedy (" in card
+        assert json.loads((folder / "config.json").read_text(encoding="utf-8"))["training"]["steps"] == 4
+        assert HeadFacts.from_folder(folder).format is format
+        assert pair(TargetFacts.from_folder(toy.folder / "target"), HeadFacts.from_folder(folder)).usable
+        with pytest.raises(EngineError, match="reads the last layer's output"):
+            run(options(*base, "--kind", kind, "--taps", "0,1,2", "--stage", "train"))
 
 
 def test_bad_options_are_explained(tmp_path: Path) -> None:
