@@ -1,7 +1,7 @@
 """Chats as JSON: everything that is stored of them, in a form that outlives the database.
 
 One object: ``{"format": "eyrie-chats", "version": 1, "chats": [...]}``. Each chat has
-its fields and ``messages``, each message its fields; what SQLite keeps as compact
+its fields, ``messages`` and ``comparisons``, each with its fields; what SQLite keeps as compact
 blobs (origins of the text, steps with their draft trees) is base64 of the same. A file that
 was exported and imported gives equal rows.
 """
@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from app.language import tr
-from app.storage import records
+from app.storage import comparisons, records
+from app.storage.comparisons import ComparisonRecord
 from app.storage.records import ChatRecord, MessageRecord
 
 FORMAT = "eyrie-chats"
@@ -83,6 +84,7 @@ def chat_table(connection: sqlite3.Connection, chat_id: str) -> dict[str, Any] |
         ).fetchall()
         message["steps"] = [_text(block) for (block,) in steps]
         table["messages"].append(message)
+    table["comparisons"] = [comparisons.to_table(each) for each in comparisons.of_chat(connection, chat_id)]
     return table
 
 
@@ -119,13 +121,16 @@ def put_table(connection: sqlite3.Connection, table: dict[str, Any]) -> str:
     Ids stay when they are free. A chat that is there already comes in beside it, with new
     ids throughout: an import never changes what is stored.
     """
-    chat, messages = _check(table)
+    chat, messages, compared = _check(table)
     taken = connection.execute("SELECT 1 FROM chats WHERE id = ?", (chat.id,)).fetchone() is not None
     names = {record.id for record, _ in messages}
     for name in names:
         taken = (
             taken or connection.execute("SELECT 1 FROM messages WHERE id = ?", (name,)).fetchone() is not None
         )
+    known = {each.id for each in compared}
+    rows = connection.execute("SELECT id FROM comparisons").fetchall() if known else ()
+    taken = taken or any(name in known for (name,) in rows)
     new = {name: uuid.uuid4().hex if taken else name for name in names}
     if taken:
         chat = chat._replace(id=uuid.uuid4().hex)
@@ -137,11 +142,17 @@ def put_table(connection: sqlite3.Connection, table: dict[str, Any]) -> str:
         connection.executemany(
             "INSERT INTO steps(message_id, data) VALUES(?, ?)", [(placed.id, block) for block in steps]
         )
+    for each in compared:
+        name = uuid.uuid4().hex if taken else each.id
+        comparisons.put(connection, each._replace(id=name, chat_id=chat.id))
     return chat.id
 
 
-def _check(table: object) -> tuple[ChatRecord, list[tuple[MessageRecord, list[bytes]]]]:
-    """A chat and its messages as records. :raises ArchiveError: something does not fit."""
+_Messages = list[tuple[MessageRecord, list[bytes]]]
+
+
+def _check(table: object) -> tuple[ChatRecord, _Messages, list[ComparisonRecord]]:
+    """A chat, its messages and its comparisons as records. :raises ArchiveError: something does not fit."""
     try:
         assert isinstance(table, dict)
         values = dict(table)
@@ -149,6 +160,7 @@ def _check(table: object) -> tuple[ChatRecord, list[tuple[MessageRecord, list[by
         values["settings"] = json.dumps(values.get("settings", {}))
         chat = ChatRecord(**_known(values, ChatRecord))
         messages = [_message(each, chat.id) for each in raw]
+        compared = [comparisons.from_table(each, chat.id) for each in values.get("comparisons") or []]
     except (AssertionError, TypeError, KeyError, ValueError, AttributeError, binascii.Error) as error:
         text = tr("Chats", "A chat in this file is not complete: {error!r}.")
         raise ArchiveError(text.format(error=error)) from error
@@ -159,7 +171,9 @@ def _check(table: object) -> tuple[ChatRecord, list[tuple[MessageRecord, list[by
         if record.id in seen or (record.parent_id is not None and record.parent_id not in seen):
             raise ArchiveError(tr("Chats", "The messages of a chat in this file do not make a tree."))
         seen.add(record.id)
-    return chat, messages
+    if len({each.id for each in compared}) < len(compared):
+        raise ArchiveError("A comparison of a chat in this file comes twice.")
+    return chat, messages, compared
 
 
 def _message(values: dict[str, Any], chat_id: str) -> tuple[MessageRecord, list[bytes]]:

@@ -33,7 +33,7 @@ BACKUP_NAME = "chats.backup.db"
 MARK_NAME = "chats.open"
 BACKUP_SECONDS = 24 * 3600.0
 BUSY_SECONDS = 5.0
-SALVAGED = ("chats", "messages", "steps", "growth", "notes", "presets")
+SALVAGED = ("chats", "messages", "steps", "growth", "notes", "presets", "comparisons")
 
 READ_ONLY = mark(
     "Chats",
@@ -223,7 +223,8 @@ def _salvage(connection: sqlite3.Connection, source: Path) -> None:
                         break
     except (sqlite3.DatabaseError, OSError) as error:
         log.warning("%s: %s", source.name, error)
-    connection.execute("DELETE FROM messages WHERE chat_id NOT IN (SELECT id FROM chats)")
+    for table in ("messages", "comparisons"):
+        connection.execute(f"DELETE FROM {table} WHERE chat_id NOT IN (SELECT id FROM chats)")
     for table in ("steps", "growth"):
         connection.execute(f"DELETE FROM {table} WHERE message_id NOT IN (SELECT id FROM messages)")
     connection.execute("COMMIT")
@@ -257,7 +258,7 @@ def _copy(
 ) -> bool:
     """Copy a table's rows; ``False`` when reading broke off."""
     try:
-        key = {"notes": "name", "presets": "name"}.get(table, "key")
+        key = {"notes": "name", "presets": "name", "comparisons": "id"}.get(table, "key")
         rows = damaged.execute(f"SELECT * FROM {table} ORDER BY {key} {order}")
         names = [column[0] for column in rows.description]
         kept = [place for place, name in enumerate(names) if name in known]

@@ -2,6 +2,8 @@
 
 ``PRAGMA user_version`` is the number of the last migration applied. A migration
 never changes once it was published: what is to be different comes as a new one.
+The text of all tables fits into the file's first page, and should go on doing so: where it does not,
+damage in the middle of a file can make the whole of it unreadable (hence a table without an index).
 The full-text tables hold only the index (``content=''``): texts live once, in
 ``messages`` and ``chats``, and whoever changes them changes the index with them.
 """
@@ -70,6 +72,10 @@ MIGRATIONS = (
         system_prompt TEXT NOT NULL DEFAULT '',
         settings TEXT NOT NULL DEFAULT '{}'
     ) WITHOUT ROWID;
+    """,
+    """
+    CREATE TABLE comparisons(id TEXT PRIMARY KEY, chat_id TEXT REFERENCES chats(id) ON DELETE CASCADE,
+    created REAL, title TEXT, deleted REAL, data TEXT) WITHOUT ROWID;
     """,
 )
 """``MIGRATIONS[n]`` leads from version n to n + 1."""

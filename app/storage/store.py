@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from app.storage import records, steps
+from app.storage import comparisons, records, steps
 from app.storage.archive import put_table, read_archive, write_archive
+from app.storage.comparisons import ComparisonRecord
 from app.storage.database import connect, leave_open, open_database
 from app.storage.records import CHAT_COLUMNS, MESSAGE_COLUMNS, ChatRecord, MessageRecord
 from app.storage.search import Hit, Search
@@ -135,6 +136,14 @@ class ChatStore:
         rows = self._reader.execute("SELECT name, system_prompt, settings FROM presets ORDER BY name")
         return [(name, prompt, _table(settings)) for name, prompt, settings in rows]
 
+    def comparisons(self, chat_id: str) -> list[ComparisonRecord]:
+        """A chat's comparisons, newest first, without their contents."""
+        return comparisons.listed(self._reader, chat_id)
+
+    def comparison(self, comparison_id: str) -> str:
+        """What one holds, or ""."""
+        return comparisons.data_of(self._reader, comparison_id)
+
     # ------------------------------------------------------------------ writing
 
     def _do(
@@ -215,6 +224,17 @@ class ChatStore:
     def delete_preset(self, name: str) -> Ticket:
         return self._do(lambda db: void(db.execute("DELETE FROM presets WHERE name = ?", (name,))))
 
+    def put_comparison(self, record: ComparisonRecord) -> Ticket:
+        """Keep a comparison; its chat must be stored before."""
+        return self._do(lambda db: comparisons.put(db, record))
+
+    def delete_comparison(self, comparison_id: str) -> Ticket:
+        """Take one out of the list; :meth:`restore_comparison` brings it back until the session ends."""
+        return self._do(lambda db: comparisons.mark_deleted(db, comparison_id, time.time()))
+
+    def restore_comparison(self, comparison_id: str) -> Ticket:
+        return self._do(lambda db: comparisons.mark_deleted(db, comparison_id, None))
+
     # ------------------------------------------------------------------ files
 
     def export(self, path: Path, chat_ids: Iterable[str] | None = None) -> int:
@@ -248,6 +268,7 @@ class ChatStore:
         def act(db: sqlite3.Connection) -> None:
             for (chat_id,) in db.execute("SELECT id FROM chats WHERE deleted IS NOT NULL").fetchall():
                 records.purge_chat(db, chat_id)
+            comparisons.purge(db)
 
         self._do(act)
 
