@@ -19,6 +19,7 @@ from engine.errors import EngineError, PromptError
 from engine.forecast import forecast
 from engine.generation import Session, Switches
 from engine.loaded import LoadCancelled, LoadedModel, device_name, explain, load_model
+from engine.margin import measure_margin
 from engine.protocol import (
     Calibrate,
     Calibrated,
@@ -32,6 +33,7 @@ from engine.protocol import (
     Load,
     Loaded,
     Loading,
+    MeasureMargin,
     Mode,
     Ready,
     ReplyStats,
@@ -58,9 +60,9 @@ class Channel(Protocol):
 class Worker:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._commands: queue.SimpleQueue[Load | Generate | Unload | Calibrate | Shutdown] = (
-            queue.SimpleQueue()
-        )
+        self._commands: queue.SimpleQueue[
+            Load | Generate | Unload | Calibrate | MeasureMargin | Shutdown
+        ] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._switches: dict[str, Switches] = {}  # of every reply that waits or runs
         self._ending = threading.Event()
@@ -73,7 +75,7 @@ class Worker:
         self._send(Ready(device_name()))
         while not self._ending.is_set():
             command = self._commands.get()
-            request = command.request_id if isinstance(command, Generate) else None
+            request = command.request_id if isinstance(command, Generate | MeasureMargin) else None
             try:
                 match command:
                     case Load():
@@ -85,6 +87,8 @@ class Worker:
                         self._send(Unloaded())
                     case Calibrate():
                         self._calibrate()
+                    case MeasureMargin():
+                        self._measure_margin(command)
                     case Shutdown():
                         return
             except LoadCancelled:
@@ -160,6 +164,18 @@ class Worker:
         pilot = self._session.pilot_for(GenerationSettings())
         if pilot is not None:
             self._send(Calibrated(forecast(pilot)))
+
+    def _measure_margin(self, command: MeasureMargin) -> None:
+        model, session = self._model, self._session
+        if model is None or session is None:
+            raise PromptError("No model is loaded.", "Load a model first.")
+        prompt = model.prompt(command.messages, command.settings.thinking)
+        try:
+            measured = measure_margin(session, prompt, command, model.tokenizer.token_text)
+        except Exception:
+            self._session = model.session()  # as after a reply that failed
+            raise
+        self._send(measured)
 
     def _generate(self, command: Generate) -> None:
         if self._model is None or self._session is None:

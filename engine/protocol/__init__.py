@@ -19,6 +19,8 @@ from engine.protocol.calibration import Calibrate as Calibrate
 from engine.protocol.calibration import Calibrated as Calibrated
 from engine.protocol.calibration import Calibration as Calibration
 from engine.protocol.calibration import CurvePoint as CurvePoint
+from engine.protocol.margin import MarginMeasured as MarginMeasured
+from engine.protocol.margin import MeasureMargin as MeasureMargin
 from engine.settings import GenerationSettings as GenerationSettings
 from engine.settings import MethodInfo as MethodInfo
 from engine.settings import MethodSetting as MethodSetting
@@ -276,7 +278,7 @@ class Shutdown:
     """Stop whatever runs and end the worker."""
 
 
-Command = Load | Generate | SetEagle | Stop | Unload | Shutdown | Calibrate
+Command = Load | Generate | SetEagle | Stop | Unload | Shutdown | Calibrate | MeasureMargin
 
 # --------------------------------------------------------------------------- events
 
@@ -382,4 +384,16 @@ class Failed:
     """Traceback for the log, never shown by itself."""
 
 
-Event = Ready | Loading | Loaded | Unloaded | Started | PromptProgress | Step | Finished | Failed | Calibrated
+Event = (
+    Ready
+    | Loading
+    | Loaded
+    | Unloaded
+    | Started
+    | PromptProgress
+    | Step
+    | Finished
+    | Failed
+    | Calibrated
+    | MarginMeasured
+)
