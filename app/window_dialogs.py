@@ -135,7 +135,9 @@ class WindowDialogs(QObject):
 
     def start_tour(self) -> None:
         """Point out the parts of the window, once by itself and then on demand."""
-        if self.tour is None:
+        if self.licence is not None and self.licence.isVisible():
+            self.licence.finished.connect(lambda _: self.start_tour())
+        elif self.tour is None:
             frame = self._frame
             self.tour = Tour(frame, frame.tour_stops())
             self.tour.ended.connect(self._on_tour_ended)
@@ -150,7 +152,10 @@ class WindowDialogs(QObject):
     def _on_loaded(self, event: Loaded) -> None:
         model = event.model
         if model.licence_text and model.licence_name not in self._frame.store.current.licences_seen:
-            self.open_licence()
+            if self.tour is None:
+                self.open_licence()
+            else:  # one after the other: it would stand over the tour's card
+                self.tour.ended.connect(self.open_licence)
 
     def open_licence(self) -> None:
         model = self._frame.client.model
@@ -158,7 +163,11 @@ class WindowDialogs(QObject):
             return
         self.licence = LicenceDialog(model, self._frame)
         self.licence.accepted.connect(lambda: self._licence_read(model.licence_name))
+        self.licence.finished.connect(self._licence_closed)
         self._open(self.licence)
+
+    def _licence_closed(self, _result: int) -> None:
+        self.licence = None
 
     def _licence_read(self, name: str) -> None:
         seen = self._frame.store.current.licences_seen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QPlainTextEdit
 from pytestqt.qtbot import QtBot
@@ -109,7 +110,6 @@ def test_the_licence_is_shown_once_as_plain_text(
     assert text is not None and text.toPlainText() == REHEARSAL_MODEL.licence_text
     qtbot.mouseClick(dialog.accept_button, Qt.MouseButton.LeftButton)
     assert store.current.licences_seen == (REHEARSAL_MODEL.licence_name,)
-    window.dialogs.licence = None
     window.client.restart()
     qtbot.waitUntil(lambda: window.client.model is not None, timeout=20000)
     assert window.dialogs.licence is None
@@ -154,3 +154,25 @@ def test_diagnostics_name_the_machine_and_no_chat(
     assert "Chats: " in text
     token = "hf_" + "a1B2" * 8
     assert without_secrets(f"at {token}, sk-proj-12345678 and hf_hub") == "at hf_…, sk-… and hf_hub"
+
+
+@pytest.mark.parametrize("tour_first", [True, False])
+def test_the_tour_and_the_licence_come_one_after_the_other(
+    qtbot: QtBot, open_window: OpenWindow, store: SettingsStore, tour_first: bool
+) -> None:
+    store.update(licences_seen=())
+    window = open_window(loaded=False)
+    dialogs = window.dialogs
+    if tour_first:
+        dialogs.start_tour()
+        qtbot.waitUntil(lambda: window.client.model is not None, timeout=20000)
+        assert dialogs.tour is not None and dialogs.licence is None
+        dialogs.tour.end()
+        assert dialogs.licence is not None and dialogs.licence.isVisible()
+    else:
+        qtbot.waitUntil(lambda: dialogs.licence is not None, timeout=20000)
+        dialogs.start_tour()
+        assert dialogs.tour is None
+        dialogs.licence.accept()
+        assert dialogs.tour is not None and dialogs.tour.isVisible() and dialogs.licence is None
+        dialogs.tour.end()
