@@ -39,24 +39,26 @@ class LocalPage(QWidget):
         self.draft_button.setToolTip(
             tr("Hub", "Use the chosen model as draft model for the loaded one; both need the same vocabulary")
         )
-        buttons = QHBoxLayout()
-        buttons.setSpacing(8)
-        for button, act in (
-            (self.folder_button, self._choose_folder),
-            (self.file_button, self._choose_file),
-            (self.draft_button, self._draft),
-            (self.delete_button, self._ask_delete),
+        adding, acting = QHBoxLayout(), QHBoxLayout()
+        for row, button, act in (
+            (adding, self.folder_button, self._choose_folder),
+            (adding, self.file_button, self._choose_file),
+            (acting, self.draft_button, self._draft),
+            (acting, self.delete_button, self._ask_delete),
         ):
             button.setAutoDefault(False)
             button.clicked.connect(lambda _=False, act=act: act())
-            buttons.addWidget(button)
-        buttons.addStretch(1)
+            row.addWidget(button)
+        for row in (adding, acting):
+            row.setSpacing(8)
+            row.addStretch(1)
         column = QVBoxLayout(self)
         column.setContentsMargins(10, 10, 10, 6)
         column.setSpacing(8)
-        column.addLayout(buttons)
+        column.addLayout(adding)
         column.addWidget(self.status)
         column.addWidget(self.list, 1)
+        column.addLayout(acting)
         client.local.connect(self._on_local)
         client.imported.connect(self._on_imported)
         client.failed.connect(self._on_failed)

@@ -52,7 +52,6 @@ class TokenDialog(QDialog):
     def __init__(self, account: Account | None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Hub", "Hub account"))
-        self.setMinimumWidth(420)
         now = label(self)
         if account is not None:
             who = tr("Hub", "Account: {name}.").format(name=account.name) if account.name else ""
@@ -62,6 +61,7 @@ class TokenDialog(QDialog):
         self.field = QLineEdit(self)
         self.field.setEchoMode(QLineEdit.EchoMode.Password)
         self.field.setPlaceholderText("hf_…")
+        self.field.setMinimumWidth(380)  # and not the dialog's, which would let its buttons be cut
         self.field.setAccessibleName(tr("Hub", "Access token"))
         self.field.setInputMethodHints(
             Qt.InputMethodHint.ImhSensitiveData | Qt.InputMethodHint.ImhNoPredictiveText

@@ -15,9 +15,11 @@ from pytestqt.qtbot import QtBot
 
 from app import qt_guard, style
 from app.client import EngineClient
+from app.hub.rehearsal import RehearsalHub
 from app.main_window import MainWindow
 from app.settings.store import SettingsStore
 from app.theme import ThemeChoice
+from app.transport import ThreadTransport
 from tests.app.fake_engine import FakeEngine, Script, say
 
 qt_guard.protect_immortals()
@@ -95,7 +97,7 @@ def open_window(
         engine = FakeEngine(script or Script(say("A reply."), chunk_seconds=0.0))
         client = EngineClient(engine.transport)
         clients.append(client)
-        window = MainWindow(client, store, data_dir)
+        window = MainWindow(client, store, data_dir, hub=lambda: ThreadTransport(RehearsalHub().run))
         window.engine_ = engine  # type: ignore[attr-defined]
         qtbot.addWidget(window, before_close_func=lambda _: client.wait_closed())
         window.resize(1200, 800)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible
@@ -16,35 +14,18 @@ from PySide6.QtWidgets import (
     QLabel,
     QLineEdit,
     QPlainTextEdit,
+    QTabBar,
     QWidget,
 )
 from pytestqt.qtbot import QtBot
 
 from app import style
-from app.chat.instructions import InstructionsDialog
-from app.command_palette import CommandPalette
-from app.main_window import MainWindow
-from app.settings.dialog import SettingsDialog
-from app.settings.model_dialog import ModelSettingsDialog
-from app.shortcut_list import ShortcutList
+from app.gallery import MODEL, exhibits, put_away
 from app.theme import ThemeChoice
-from app.tour import Tour
 from tests.app.conftest import OpenWindow
 from tests.app.fake_engine import Script, say
-from tests.app.test_model_settings import MODEL
 
 CONTROLS = QAbstractButton | QComboBox | QAbstractSpinBox | QLineEdit | QPlainTextEdit | QAbstractItemView
-
-WINDOWS: dict[str, Callable[[MainWindow], QWidget]] = {
-    "settings": lambda window: SettingsDialog(window.store, window),
-    "model": lambda window: ModelSettingsDialog(MODEL, window.store, window),
-    "instructions": lambda window: InstructionsDialog(
-        window.book.current, window.store.current.generation(), window.chats, window
-    ),
-    "palette": CommandPalette,
-    "shortcuts": ShortcutList,
-    "tour": lambda window: Tour(window, window.tour_stops()),
-}
 
 
 def name_of(widget: QWidget) -> str:
@@ -56,7 +37,7 @@ def is_part(widget: QWidget) -> bool:
     """Whether Qt made the widget as a part of another: a spin box has its own line edit."""
     parent = widget.parentWidget()
     return isinstance(
-        parent, QAbstractSpinBox | QComboBox | QAbstractItemView
+        parent, QAbstractSpinBox | QComboBox | QAbstractItemView | QLineEdit | QTabBar
     ) or widget.objectName().startswith("qt_")
 
 
@@ -89,18 +70,14 @@ def test_every_window_names_its_controls_and_cuts_no_text(
     found = {}
     for theme in (ThemeChoice.LIGHT, ThemeChoice.DARK):
         style.apply(look, theme, points)
-        for name, make in WINDOWS.items():
-            widget = make(window)
-            if isinstance(widget, Tour):
-                widget.start()
-            if isinstance(widget, ModelSettingsDialog):
-                widget.method.setCurrentIndex(1)
+        for exhibit in exhibits():
+            widget = exhibit.open(window)
             widget.show()
+            qtbot.waitUntil(lambda exhibit=exhibit, widget=widget: exhibit.ready(widget), timeout=20000)
             qtbot.wait(20)
             if wrong := faults(widget):
-                found[f"{name}, {theme.value}, {points} pt"] = wrong
-            widget.close()
-            widget.deleteLater()
+                found[f"{exhibit.name}, {theme.value}, {points} pt"] = wrong
+            put_away(widget)
     assert found == {}
 
 
