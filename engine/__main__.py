@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from engine import __version__
-from engine.commands.method_options import HelpfulParser
+from engine.commands.method_options import HelpfulParser, QuietDefaults
 from engine.commands.method_options import add_arguments as add_method_arguments
 from engine.errors import EngineError
 from engine.huge_pages import restart_with_huge_pages
@@ -84,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
             name,
             help=text,
             description=f"{text[0].upper()}{text[1:]}. {more}".strip(),
-            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+            formatter_class=QuietDefaults,
         )
         sub.set_defaults(run=action)
         return sub
@@ -154,11 +154,14 @@ def parser() -> argparse.ArgumentParser:
 
     download_arguments(download)
 
-    hub_worker = add("hub-worker", _hub_worker, "serve the application's model hub (started by it)")
+    # Not in the list of commands: they are for the application.
+    hub_worker = commands.add_parser("hub-worker", description="Serve the application's model hub.")
+    hub_worker.set_defaults(run=_hub_worker)
     hub_worker.add_argument("--data-dir", default=None, help="where the queue of downloads is kept")
     hub_worker.add_argument("--connect", required=True, help="address of the application's listener")
 
-    worker = add("worker", _worker, "serve the application (started by it)")
+    worker = commands.add_parser("worker", description="Serve the application.")
+    worker.set_defaults(run=_worker)
     worker.add_argument("--connect", required=True, help="address of the application's listener")
     return root
 

@@ -10,6 +10,17 @@ from engine.errors import PromptError
 from engine.settings import MethodInfo, MethodSetting, SettingKind, SettingValue
 
 
+class QuietDefaults(argparse.HelpFormatter):
+    """Tells a default that says something: none is left to guess, and none is noise."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        text = action.help
+        told = action.default not in (None, "", False, argparse.SUPPRESS) and action.default != []
+        if not text or not told or not action.option_strings or "%(default)" in text:
+            return text
+        return f"{text} (default: %(default)s)"
+
+
 class HelpfulParser(argparse.ArgumentParser):
     """Its help ends with the methods where ``names_methods`` is set; only then they are imported."""
 
@@ -72,11 +83,14 @@ def generation_fields(arguments: argparse.Namespace) -> dict[str, Any]:
 def read_options(method: str, pairs: Iterable[str]) -> tuple[tuple[str, SettingValue], ...]:
     """``name=value`` texts as options of ``method``; of any method that has the name where none is given."""
     pairs = list(pairs)
-    if not pairs:
+    if not pairs and not method:
         return ()
     from engine.drafting.method import parse_value
     from engine.drafting.registry import METHODS
 
+    ids = [each.info.id for each in METHODS]
+    if method and method not in ids:
+        raise PromptError(f"There is no method “{method}”.", f"Choose one of {', '.join(ids)}.")
     known: dict[str, MethodSetting] = {}
     for each in METHODS:
         if not method or each.info.id == method:
@@ -86,9 +100,9 @@ def read_options(method: str, pairs: Iterable[str]) -> tuple[tuple[str, SettingV
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or name not in known:
-            raise PromptError(
-                f"“{pair}” is not a setting.", f"Write name=value with one of {', '.join(sorted(known))}."
-            )
+            what = f"“{pair}” is not a setting" + (f" of {method}." if method else ".")
+            names = f"Write name=value with one of {', '.join(sorted(known))}."
+            raise PromptError(what, names if known else f"{method} has none: leave it out.")
         found[name] = parse_value(known[name], text)
     return tuple(found.items())
 

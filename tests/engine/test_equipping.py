@@ -79,3 +79,21 @@ def test_options_are_read_for_their_method() -> None:
     assert read_options("", ["branches=3"]) == (("branches", 3),)
     with pytest.raises(PromptError, match="window"):
         read_options("lookahead", ["nodes=20"])
+    with pytest.raises(PromptError, match="no method"):
+        read_options("lookahaed", [])
+    with pytest.raises(PromptError, match="not a setting of plain"):
+        read_options("plain", ["nodes=20"])
+
+
+def test_help_lists_what_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    from engine.__main__ import main
+
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    assert "chat" in text and "bench" in text and "worker" not in text
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"])
+    text = capsys.readouterr().out
+    assert "default: None" not in text and "default: )" not in text and "default: False" not in text
+    assert "(default: demo)" in text
