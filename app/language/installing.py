@@ -7,6 +7,7 @@ installing comes before the first widget.
 from __future__ import annotations
 
 import logging
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -23,6 +24,15 @@ _shown = Language.ENGLISH
 def folder() -> Path:
     """Where our translations are."""
     return Path(str(files("resources"))) / "translations"
+
+
+@lru_cache(maxsize=8)
+def locale_of(language: Language) -> QLocale:
+    """How numbers and dates are written: the system's way where that speaks the language."""
+    own = QLocale("en_GB" if language is Language.ENGLISH else language.value)
+    system = QLocale.system()
+    same = (system.language(), system.script()) == (own.language(), own.script())
+    return QLocale(system.name()) if same else own
 
 
 def language_of(choice: Language) -> Language:
@@ -46,6 +56,7 @@ def install(app: QCoreApplication, choice: Language) -> Language:
         translator.deleteLater()
     _installed.clear()
     _shown = language_of(choice)
+    QLocale.setDefault(locale_of(_shown))  # for the fields that numbers are typed into
     if _shown is Language.ENGLISH:
         return _shown
     qt = Path(QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath))

@@ -7,25 +7,15 @@ else in the way of the language's largest region.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from PySide6.QtCore import QDateTime, QLocale
 
 from app.language.choice import Language
-from app.language.installing import shown
-
-
-@lru_cache(maxsize=8)
-def _locale_of(language: Language) -> QLocale:
-    own = QLocale("en_GB" if language is Language.ENGLISH else language.value)
-    system = QLocale.system()
-    same = (system.language(), system.script()) == (own.language(), own.script())
-    return QLocale(system.name()) if same else own
+from app.language.installing import locale_of, shown
 
 
 def locale() -> QLocale:
     """The locale of the language that is in force."""
-    return _locale_of(shown())
+    return locale_of(shown())
 
 
 def whole(number: int) -> str:

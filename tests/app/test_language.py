@@ -7,10 +7,11 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pytest
-from PySide6.QtCore import QTranslator
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QLocale, QTranslator
+from PySide6.QtWidgets import QApplication, QDialogButtonBox, QDoubleSpinBox
+from pytestqt.qtbot import QtBot
 
-from app.language import engine_texts, fields_of, mark, same_fields, tr, tr_n
+from app.language import engine_texts, fields_of, installing, mark, same_fields, tr, tr_n
 from app.language.choice import Language, best_of
 from app.language.engine_texts import of_engine
 from app.language.mnemonics import plain
@@ -144,3 +145,35 @@ def test_the_engines_texts_are_found_with_their_fields_filled_in(german: Callabl
     assert of_engine("Nothing of this is known.") == "Nothing of this is known."
     assert of_engine("broken 5 here") == "broken 5 here"
     assert of_engine("") == ""
+
+
+@pytest.fixture
+def english_again(qapp: QApplication) -> Iterator[None]:
+    before = QLocale()
+    yield
+    installing.install(qapp, Language.ENGLISH)
+    QLocale.setDefault(before)
+
+
+@pytest.mark.parametrize(
+    ("language", "close", "number"),
+    [
+        (Language.GERMAN, "Schließen", "0,50"),
+        (Language.JAPANESE, "閉じる", "0.50"),
+        (Language.CHINESE, "关闭", "0.50"),
+    ],
+)
+def test_a_language_is_put_in_force_and_taken_back(
+    qapp: QApplication, qtbot: QtBot, english_again: None, language: Language, close: str, number: str
+) -> None:
+    assert installing.install(qapp, language) is language
+    box, field = QDialogButtonBox(QDialogButtonBox.StandardButton.Close), QDoubleSpinBox()
+    qtbot.addWidget(box)
+    qtbot.addWidget(field)
+    field.setValue(0.5)
+    assert box.button(QDialogButtonBox.StandardButton.Close).text().startswith(close)
+    if language is Language.GERMAN:
+        assert tr("Menu", "&New chat") == "&Neuer Chat"
+    assert field.text() == number
+    installing.install(qapp, Language.ENGLISH)
+    assert tr("Menu", "&New chat") == "&New chat"
