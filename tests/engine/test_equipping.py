@@ -94,6 +94,6 @@ def test_help_lists_what_is_for_people(capsys: pytest.CaptureFixture[str]) -> No
     assert "chat" in text and "bench" in text and "worker" not in text
     with pytest.raises(SystemExit):
         main(["bench", "--help"])
-    text = capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
     assert "default: None" not in text and "default: )" not in text and "default: False" not in text
     assert "(default: demo)" in text
