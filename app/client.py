@@ -25,6 +25,7 @@ from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance, Slot
 from app.language import mark, tr
 from app.transport import Ended, Link, ProcessTransport, Transport
 from engine.protocol import (
+    Calibrated,
     Command,
     Event,
     Failed,
@@ -86,6 +87,7 @@ class EngineClient(QObject):
     step = Signal(object)
     finished = Signal(object)
     failed = Signal(object)
+    calibrated = Signal(object)
     flushed = Signal()
     """Behind the last event of a batch: the time to draw."""
     engine_died = Signal(str)
@@ -120,6 +122,7 @@ class EngineClient(QObject):
             Step: self.step,
             Finished: self.finished,
             Failed: self.failed,
+            Calibrated: self.calibrated,
         }
 
     # ------------------------------------------------------------------ what is known

@@ -32,7 +32,7 @@ from app.settings.store import LIMITS, Settings, SettingsStore
 from app.transport import Transport
 from app.window_dialogs import WindowDialogs
 from app.window_frame import WindowFrame
-from engine.protocol import Failed, Load, Message
+from engine.protocol import Failed, Load, Loaded, Message
 
 SAVE_MS = 400
 """Settings are written this long after the last change."""
@@ -83,10 +83,14 @@ class MainWindow(WindowFrame):
         self.transcript.step_clicked.connect(self._on_token_clicked)
         self.chat_list.export_requested.connect(self.exchange.export)
         self.panel.step_selected.connect(self._on_step_selected)
+        self.panel.token_selected.connect(self._on_token_selected)
         replies.changed.connect(self._on_replies_changed)
         replies.failed.connect(self._on_reply_failed)
         replies.ended.connect(self._on_reply_ended)
         replies.stepped.connect(self.panel.add_step)
+        client.loaded.connect(self._on_loaded)
+        client.calibrated.connect(lambda event: self.panel.show_calibration(event.calibration))
+        client.unloaded.connect(lambda _: self.panel.show_calibration(None))
         client.finished.connect(self.panel.finish_reply)
         client.failed.connect(lambda event: self.panel.fail_reply(event.request_id or ""))
         client.flushed.connect(self._on_flushed)
@@ -182,6 +186,11 @@ class MainWindow(WindowFrame):
         elif self.desk.is_editing:
             self.desk.cancel_edit()
 
+    @Slot(object)
+    def _on_loaded(self, event: Loaded) -> None:
+        self.panel.set_methods(event.model.methods)
+        self.panel.show_calibration(None)  # that of this model follows, if there is any
+
     @Slot()
     def _on_flushed(self) -> None:
         self.transcript.flush()
@@ -228,10 +237,16 @@ class MainWindow(WindowFrame):
         self.store.update(models=with_model(settings, model, own), eagle=True)
         self.replies.set_eagle(True)
 
-    @Slot(str, int)
-    def _on_token_clicked(self, request_id: str, step: int) -> None:
-        if self.panel.show_step(request_id, step):
+    @Slot(str, int, int)
+    def _on_token_clicked(self, request_id: str, step: int, offset: int) -> None:
+        """A token in the text leads to its place in the picture."""
+        if self.panel.show_step(request_id, step, offset):
             self.transcript.point_at(request_id, step)
+
+    @Slot(str, int, int, int)
+    def _on_token_selected(self, request_id: str, step: int, begin: int, end: int) -> None:
+        """And back."""
+        self.transcript.point_at(request_id, step, (begin, end))
 
     @Slot(str, int)
     def _on_step_selected(self, request_id: str, step: int) -> None:

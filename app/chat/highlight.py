@@ -6,7 +6,8 @@ Three things lie in it: the words of code and links, the accepted draft tokens, 
 that is pointed at.
 
 Accepted tokens get a background and a dotted underline (told apart without colour as well);
-the step that is pointed at gets a stronger background and an underline of its own.
+the step that is pointed at gets a stronger background and an underline of its own, and one
+token of it can stand out in reversed colours.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from PySide6.QtGui import QPalette, QSyntaxHighlighter, QTextCharFormat, QTextDo
 
 from app import theme
 from app.chat.token_marks import TokenMarks
-from app.markdown.blocks import CODE, IMAGE, LINK, MATHS, units
+from app.markdown.blocks import CODE, IMAGE, LINK, MATHS, Span, units
 from app.markdown.writing import Row
 from engine.protocol import Origin
 
@@ -77,6 +78,7 @@ class MarkLayer(QSyntaxHighlighter):
         self._visible = True
         self._step: int | None = None
         self._palette = palette
+        self._part: tuple[int, int] | None = None
         self._formats: dict[tuple[str, bool, bool], QTextCharFormat] = {}
         super().__init__(document)
 
@@ -99,13 +101,23 @@ class MarkLayer(QSyntaxHighlighter):
         self._palette = palette
         self._formats.clear()
 
-    def point_at(self, step: int | None) -> int | None:
-        """Show a step; returns the first row it has text in, if it has any here."""
-        if step == self._step:
+    def point_at(self, step: int | None, part: tuple[int, int] | None = None) -> int | None:
+        """Show a step, and ``part`` of it; returns the first row with their text, if there is any here."""
+        if (step, part) == (self._step, self._part):
             return None
-        old, self._step = self._step, step
-        self._recolour(self._marks.stretch(old))
-        return self._recolour(self._marks.stretch(step))
+        old, self._step, self._part = self._step, step, part
+        if old != step:
+            self._recolour(self._marks.stretch(old))
+        first = self._recolour(self._marks.stretch(step))
+        row = self._row_at(part[0]) if part is not None else None
+        return first if row is None else row
+
+    def _row_at(self, place: int) -> int | None:
+        """The row that holds a place of the message."""
+        for number, row in enumerate(self._rows):
+            if row.spans and row.spans[0].start <= place < row.spans[-1].start + row.spans[-1].length:
+                return number
+        return None
 
     def _recolour(self, stretch: tuple[int, int] | None) -> int | None:
         if stretch is None:
@@ -131,18 +143,38 @@ class MarkLayer(QSyntaxHighlighter):
         for place, span in enumerate(row.spans):
             begin, end = row.offsets[place], row.offsets[place + 1]
             whole = row.pictures[place] or span.length != len(span.text)
-            for run in self._marks.between(span.start, span.start + span.length):
-                accepted, pointed = run.origin is Origin.DRAFT and self._visible, run.step == self._step
-                if not accepted and not pointed:
-                    continue
-                first, last = begin, end
-                if not whole:
-                    first = begin + units(span.text[: max(0, run.start - span.start)])
-                    last = begin + units(span.text[: max(0, run.end - span.start)])
-                if not pointed:
-                    first, last = without_margins(text, first, last)
-                for one, other, kind in overlaid(base, first, last):
-                    self.setFormat(one, other - one, self._format(kind, accepted, pointed))
+            self._mark_runs(text, span, (begin, end), whole, base)
+            if self._part is not None and not whole:
+                first = begin + units(span.text[: max(0, self._part[0] - span.start)])
+                last = begin + units(span.text[: max(0, self._part[1] - span.start)])
+                if last > first:
+                    self.setFormat(first, last - first, self._reversed())
+
+    def _mark_runs(
+        self, text: str, span: Span, room: tuple[int, int], whole: bool, base: list[Stretch]
+    ) -> None:
+        """Colour the accepted tokens and the step that is pointed at in one span, which lies in ``room``."""
+        begin, end = room
+        for run in self._marks.between(span.start, span.start + span.length):
+            accepted, pointed = run.origin is Origin.DRAFT and self._visible, run.step == self._step
+            if not accepted and not pointed:
+                continue
+            first, last = begin, end
+            if not whole:
+                first = begin + units(span.text[: max(0, run.start - span.start)])
+                last = begin + units(span.text[: max(0, run.end - span.start)])
+            if not pointed:
+                first, last = without_margins(text, first, last)
+            for one, other, kind in overlaid(base, first, last):
+                self.setFormat(one, other - one, self._format(kind, accepted, pointed))
+
+    def _reversed(self) -> QTextCharFormat:
+        """The token that is pointed at."""
+        named = theme.tokens(self._palette)
+        made = QTextCharFormat()
+        made.setBackground(named.accent)
+        made.setForeground(named.on_accent)
+        return made
 
     def _format(self, kind: str, accepted: bool, pointed: bool) -> QTextCharFormat:
         key = (kind, accepted, pointed)

@@ -17,6 +17,7 @@ from app.chat.thinking_fold import ThinkingFold
 from app.chat.token_marks import TokenMarks
 from app.language import tr
 from app.markdown.sections import SectionFinder, Sections
+from app.tab_order import insert_after
 
 TAIL = 32
 """Characters compared to see that a text has only grown."""
@@ -25,7 +26,8 @@ TAIL = 32
 class MessageBody(QWidget):
     """Thoughts and answer, in pieces that are built when they are seen."""
 
-    step_clicked = Signal(int)
+    step_clicked = Signal(int, int)
+    """Step of a token that was clicked, and its place in the message."""
     link_clicked = Signal(str)
     position_shown = Signal(object, QRect)
 
@@ -102,6 +104,7 @@ class MessageBody(QWidget):
             if self.thoughts is None:
                 self.thoughts = ThinkingFold(self.marks, self._thoughts_name)
                 self._layout.insertWidget(0, self.thoughts)
+                insert_after(self, self.thoughts)
                 self._wire(self.thoughts.flow)
             begin = max(self._fed, sections.thought_start)
             end = ready if sections.thinking else sections.thought_end
@@ -166,14 +169,14 @@ class MessageBody(QWidget):
         """The step that is pointed at."""
         return self._step
 
-    def point_at(self, step: int | None) -> None:
-        """Mark the text of a step and ask for it to be shown."""
+    def point_at(self, step: int | None, part: tuple[int, int] | None = None) -> None:
+        """Mark the text of a step, and ``part`` of it more strongly, and ask for it to be shown."""
         self._step = step
         stretch = self.marks.stretch(step)
         if self.thoughts is not None and stretch is not None and stretch[1] <= self._sections.thought_end:
             self.thoughts.open()
         for flow in self._flows():
-            flow.point_at(step)
+            flow.point_at(step, part)
 
     def code_blocks(self) -> list[str]:
         """The code in the answer, block by block."""

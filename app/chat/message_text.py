@@ -53,8 +53,8 @@ class MessageText(QTextEdit):
 
     position_shown = Signal(QRect)
     """A stretch of text should be brought into view; in this widget's coordinates."""
-    step_clicked = Signal(int)
-    """A token of this step was clicked."""
+    step_clicked = Signal(int, int)
+    """A token was clicked: the step that wrote it, and its place in the message."""
     link_clicked = Signal(str)
     """The address of a link or an image that was clicked, as the model wrote it."""
 
@@ -118,6 +118,10 @@ class MessageText(QTextEdit):
     @property
     def is_built(self) -> bool:
         return self._growing is not None
+
+    def last_stop(self) -> QWidget:
+        """The last that Tab reaches in here: the button of the last code, or the text."""
+        return self._code.last_button or self
 
     def source(self) -> str:
         """The text as written."""
@@ -216,16 +220,20 @@ class MessageText(QTextEdit):
             self._stale = False
             self._layer.rehighlight()
 
-    def point_at(self, step: int | None) -> None:
-        """Mark the text of a step and ask for it to be shown."""
+    def point_at(self, step: int | None, part: tuple[int, int] | None = None) -> None:
+        """Mark the text of a step and ask for it to be shown.
+
+        ``part`` is a token of it, by its start and end in the message, which is marked more strongly.
+        """
         stretch = self._marks.stretch(step)
         if stretch is not None and stretch[0] < self.end and stretch[1] > self._start:
             self.build()
-        row = self._layer.point_at(step)
+        row = self._layer.point_at(step, part)
         if row is None or stretch is None:
             return
         cursor = QTextCursor(self.document())
-        cursor.setPosition(self.position_of(max(stretch[0], self._start), row))
+        begin = stretch[0] if part is None else part[0]
+        cursor.setPosition(self.position_of(max(begin, self._start), row))
         self.position_shown.emit(self.cursorRect(cursor))
 
     def position_of(self, source: int, row: int) -> int:
@@ -251,24 +259,26 @@ class MessageText(QTextEdit):
             return None
         return rows[block.blockNumber()].span(position - block.position())
 
-    def _step_at(self, position: int) -> tuple[int, bool] | None:
-        """Step of a token, and whether it was drafted."""
+    def _token_at(self, position: int) -> tuple[int, bool, int] | None:
+        """Step of a token, whether it was drafted, and the place in the message."""
         block = self.document().findBlock(position)
         rows = self.writer.rows
         if position < 0 or not block.isValid() or block.blockNumber() >= len(rows):
             return None
         source = rows[block.blockNumber()].source(position - block.position())
         run = self._marks.at(source) if source is not None else None
-        return (run.step, run.origin is Origin.DRAFT) if run is not None else None
+        if run is None or source is None:
+            return None
+        return run.step, run.origin is Origin.DRAFT, source
 
     def _activate(self, position: int) -> bool:
         span = self._span_at(position)
         if span is not None and span.look & (LINK | IMAGE) and span.link:
             self.link_clicked.emit(span.link)
             return True
-        found = self._step_at(position)
+        found = self._token_at(position)
         if found is not None:
-            self.step_clicked.emit(found[0])
+            self.step_clicked.emit(found[0], found[2])
         return found is not None
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
@@ -298,7 +308,7 @@ class MessageText(QTextEdit):
         span = self._span_at(position)
         if span is not None and span.link:
             return tr("Reply", "Opens only after you confirm: {address}").format(address=span.link[:300])
-        found = self._step_at(position)
+        found = self._token_at(position)
         if found is None:
             return ""
         words = tr("Reply", "Step {number}: chosen by the target")

@@ -15,12 +15,13 @@ from app.chat.message_text import MessageText
 from app.chat.token_marks import TokenMarks
 from app.language import numbers, tr
 from app.markdown.sections import PIECE, pieces
+from app.tab_order import insert_after
 
 
 class TextFlow(QWidget):
     """Shows one stretch of a message."""
 
-    step_clicked = Signal(int)
+    step_clicked = Signal(int, int)
     link_clicked = Signal(str)
     position_shown = Signal(object, QRect)
     """A piece, and the area in it that should be brought into view."""
@@ -91,7 +92,7 @@ class TextFlow(QWidget):
 
     def _add(self) -> MessageText:
         piece = MessageText(self._marks, self._literal)
-        name = self._name
+        name, before = self._name, self.pieces[-1].last_stop() if self.pieces else self
         if self.pieces:
             number = numbers.whole(len(self.pieces) + 1)
             name = tr("Reply", "{name}, part {number}").format(name=name, number=number)
@@ -102,6 +103,7 @@ class TextFlow(QWidget):
         piece.position_shown.connect(lambda area, piece=piece: self.position_shown.emit(piece, area))
         self.pieces.append(piece)
         self._layout.addWidget(piece)
+        insert_after(before, piece)
         return piece
 
     @staticmethod
@@ -133,9 +135,9 @@ class TextFlow(QWidget):
         for piece in self.pieces:
             piece.set_highlight(visible)
 
-    def point_at(self, step: int | None) -> None:
+    def point_at(self, step: int | None, part: tuple[int, int] | None = None) -> None:
         for piece in self.pieces:
-            piece.point_at(step)
+            piece.point_at(step, part)
 
     def code_blocks(self) -> Iterator[str]:
         for piece in self.pieces:

@@ -33,6 +33,7 @@ from app.chat.message_text import MessageText
 from app.chat.message_view import MessageView
 from app.language import numbers, tr, tr_n
 from app.markdown import colouring
+from app.tab_order import in_order
 
 FIRST = 8
 """Messages made at once when a chat is opened."""
@@ -56,8 +57,8 @@ class Transcript(QScrollArea):
     edit_requested = Signal(object)
     version_requested = Signal(object, int)
     """Message, and -1 or +1: the version before or after it is to be shown."""
-    step_clicked = Signal(str, int)
-    """Request id and step of a token that was clicked."""
+    step_clicked = Signal(str, int, int)
+    """A token was clicked: request id, step, and its place in the step's text."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -189,14 +190,25 @@ class Transcript(QScrollArea):
         messages = self._chat.messages[self._first :] if self._chat is not None else []
         return [self._views[each.id] for each in messages if each.id in self._views]
 
-    def point_at(self, request_id: str, step: int | None) -> bool:
-        """Mark the tokens of a step; ``False`` when that reply is not shown."""
+    def point_at(self, request_id: str, step: int | None, part: tuple[int, int] | None = None) -> bool:
+        """Mark the tokens of a step; ``False`` when that reply is not shown.
+
+        ``part`` is where one of its tokens stands in the step's text; it is marked more strongly.
+        """
         found = False
         for view in self._views.values():
             mine = view.message.request_id == request_id and bool(request_id)
-            view.body.point_at(step if mine else None)
+            stretch = view.message.step_range(step) if mine and step is not None and part is not None else None
+            if stretch is not None and part is not None:
+                view.body.point_at(step, (stretch[0] + part[0], stretch[0] + part[1]))
+            else:
+                view.body.point_at(step if mine else None)
             found = found or mine
         return found
+
+    def _on_token(self, message: ChatMessage, step: int, place: int) -> None:
+        stretch = message.step_range(step)
+        self.step_clicked.emit(message.request_id, step, place - stretch[0] if stretch is not None else 0)
 
     def show_message(self, message: ChatMessage) -> None:
         """Scroll to a message of this chat, making the views down to it first."""
@@ -237,7 +249,9 @@ class Transcript(QScrollArea):
             view.deleteLater()
         for place, message in enumerate(wanted):
             if message.id not in self._views:
-                self._layout.insertWidget(place + 1, self._make_view(message))
+                view = self._make_view(message)
+                self._layout.insertWidget(place + 1, view)
+                in_order(self._views[wanted[place - 1].id] if place else self._earlier, view)
             elif message.is_running and not len(message.changed):
                 self._watch(message)  # it is being continued
                 self._mark(message)
@@ -254,7 +268,7 @@ class Transcript(QScrollArea):
         view.continue_requested.connect(self.continue_requested)
         view.edit_requested.connect(self.edit_requested)
         view.version_requested.connect(self.version_requested)
-        view.body.step_clicked.connect(lambda step: self.step_clicked.emit(message.request_id, step))
+        view.body.step_clicked.connect(lambda step, place: self._on_token(message, step, place))
         view.body.position_shown.connect(self._reveal)
         view.body.link_clicked.connect(self._ask_to_open)
         self._views[message.id] = view

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from PySide6.QtCore import QSize, Qt, Slot
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtGui import QKeyEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QButtonGroup,
@@ -19,19 +19,23 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.tree_panel.charts import DepthChart, Timeline
-from app.tree_panel.description import EXPLANATION
+from app.language import tr
+from app.tree_panel.calibration_chart import CalibrationChart
+from app.tree_panel.charts import DepthChart
 from app.tree_panel.figures_bar import FiguresBar
 from app.tree_panel.glyphs import Glyph, GlyphButton
+from app.tree_panel.heading import Heading
 from app.tree_panel.legend import Legend
 from app.tree_panel.table import StepTable
 from app.tree_panel.time_bar import TimeBar
+from app.tree_panel.timeline import Timeline
 from app.tree_panel.transport_bar import TransportBar
 from app.tree_panel.tree_view import TreeView
 from app.tree_panel.zoom_area import LEFT_TO_PANEL, Zoom
+from engine.protocol import Shape
 
-_CHARTS_ABREAST = 400
-"""From this width on the two charts stand beside each other."""
+_CHARTS_ABREAST = 640
+"""From this width on all charts stand beside each other."""
 
 
 class _Column(QScrollArea):
@@ -47,38 +51,65 @@ class _Column(QScrollArea):
         return QSize(300, 200)
 
 
+class NoticeLine(QLabel):
+    """What the engine has to say about the step that is shown; hidden while that is nothing."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setWordWrap(True)
+        self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.setContentsMargins(8, 4, 8, 4)
+        self.setAutoFillBackground(True)
+        self.setBackgroundRole(QPalette.ColorRole.AlternateBase)
+        self.hide()
+
+    def say(self, words: str) -> None:
+        if words != self.text():
+            self.setText(words)
+            self.setAccessibleName(words)
+        self.setVisible(bool(words))
+
+
 class PanelFace(QWidget):
     """The widgets of the panel from top to bottom, usable from 320 pixels of width on."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Draft tree panel")
+        self.setAccessibleName(tr("Panel", "Draft tree panel"))
+        self.heading = Heading(self)
         self.figures = FiguresBar(self)
         self.times = TimeBar(self)
+        self.notice = NoticeLine(self)
         self.view = TreeView(self)
         self.table = StepTable(self)
         self.legend = Legend(self)
+        self.heading.shape_changed.connect(lambda shape: self.legend.show_window(shape is Shape.WINDOW))
         self.transport = TransportBar(self)
         self.timeline = Timeline(self)
         self.depths = DepthChart(self)
-        heading = self._heading()
+        self.calibration = CalibrationChart(self)
         tools = self._tools()
 
         content = QWidget(self)
         column = QVBoxLayout(content)
         column.setContentsMargins(12, 8, 12, 12)
         column.setSpacing(9)
-        column.addLayout(heading)
-        column.addWidget(self.explanation)
+        column.addWidget(self.heading)
         column.addWidget(self.figures)
         column.addWidget(self.times)
+        column.addWidget(self.notice)
         column.addLayout(tools)
         column.addWidget(self._card(), 1)
         column.addWidget(self.transport)
         self._charts = QBoxLayout(QBoxLayout.Direction.TopToBottom)
         self._charts.setSpacing(14)
         self._charts.addWidget(self.timeline, 3)
-        self._charts.addWidget(self.depths, 2)
+        lesser = QHBoxLayout()
+        lesser.setSpacing(14)
+        lesser.addWidget(self.depths, 1)
+        lesser.addWidget(self.calibration, 1)
+        self._charts.addLayout(lesser, 4)
         column.addLayout(self._charts)
 
         self._scroll = _Column(self)
@@ -87,50 +118,30 @@ class PanelFace(QWidget):
         self._scroll.setFrameShape(QFrame.Shape.NoFrame)
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._scroll.verticalScrollBar().setAccessibleName("Scroll the panel")
+        self._scroll.verticalScrollBar().setAccessibleName(tr("Panel", "Scroll the panel"))
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(self._scroll)
         self._order()
 
-    def _heading(self) -> QHBoxLayout:
-        title = QLabel("Draft tree", self)
-        title.setProperty("textRole", "heading")
-        words = "What am I looking at?"
-        self.explain_button = GlyphButton(Glyph.CLOSED, words, self, words)
-        self.explain_button.setCheckable(True)
-        self.explain_button.toggled.connect(self._explain)
-        self.explanation = QLabel(EXPLANATION, self)
-        self.explanation.setTextFormat(Qt.TextFormat.PlainText)
-        self.explanation.setWordWrap(True)
-        self.explanation.setTextInteractionFlags(
-            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
-        )
-        self.explanation.setAccessibleName(words)
-        self.explanation.setContentsMargins(2, 0, 2, 6)
-        self.explanation.hide()
-        row = QHBoxLayout()
-        row.addWidget(title)
-        row.addStretch(1)
-        row.addWidget(self.explain_button)
-        return row
-
     def _tools(self) -> QHBoxLayout:
-        self.tree_button = _text_button(self, "Tree", "Show the step as a tree")
-        self.table_button = _text_button(self, "Table", "Show the step as a table")
+        self.tree_button = _text_button(self, tr("Panel", "Picture"), tr("Panel", "Show the step as a picture"))
+        self.table_button = _text_button(self, tr("Panel", "Table"), tr("Panel", "Show the step as a table"))
         group = QButtonGroup(self)
         for button in (self.tree_button, self.table_button):
             button.setCheckable(True)
             group.addButton(button)
         self.tree_button.setChecked(True)
         self.table_button.toggled.connect(self._choose_page)
-        self.copy_button = _text_button(self, "Copy", "Copy the selected rows, or the whole table")
+        self.copy_button = _text_button(
+            self, tr("Panel", "Copy"), tr("Panel", "Copy the selected rows, or the whole table")
+        )
         self.copy_button.clicked.connect(self.table.copy)
         self.copy_button.hide()
-        self.zoom_out = GlyphButton(Glyph.MINUS, "Zoom out (Ctrl+−)", self)
-        self.zoom_fit = _text_button(self, "Fit", "Fit the whole tree into the view")
+        self.zoom_out = GlyphButton(Glyph.MINUS, tr("Panel", "Zoom out (Ctrl+−)"), self)
+        self.zoom_fit = _text_button(self, tr("Panel", "Fit"), tr("Panel", "Fit the whole tree into the view"))
         self.zoom_fit.setCheckable(True)
-        self.zoom_in = GlyphButton(Glyph.PLUS, "Zoom in (Ctrl++)", self)
+        self.zoom_in = GlyphButton(Glyph.PLUS, tr("Panel", "Zoom in (Ctrl++)"), self)
         self.zoom_out.clicked.connect(self.view.zoom_out)
         self.zoom_fit.clicked.connect(lambda on: self.view.set_zoom_mode(Zoom.FIT if on else Zoom.AUTO))
         self.zoom_in.clicked.connect(self.view.zoom_in)
@@ -168,8 +179,8 @@ class PanelFace(QWidget):
         """Tab goes from top to bottom."""
         bar = self.transport
         stops = (
-            self.explain_button,
-            self.explanation,
+            self.heading.button,
+            self.heading.explanation,
             self.tree_button,
             self.table_button,
             self.copy_button,
@@ -210,11 +221,6 @@ class PanelFace(QWidget):
         for widget in (self.zoom_out, self.zoom_fit, self.zoom_in):
             widget.setVisible(not table)
         self.setFocusProxy(self.table if table else self.view)
-
-    @Slot(bool)
-    def _explain(self, shown: bool) -> None:
-        self.explanation.setVisible(shown)
-        self.explain_button.set_glyph(Glyph.OPEN if shown else Glyph.CLOSED)
 
 
 def _text_button(parent: QWidget, text: str, name: str) -> QToolButton:

@@ -14,6 +14,8 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
 from app import theme
+from app.language import tr
+from app.language.numbers import decimal
 from app.tree_panel.history import Figures
 
 _WIDE = 600
@@ -95,24 +97,33 @@ class FiguresBar(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.tau = Figure(
-            "tokens per step (τ)",
-            "Acceptance length: tokens emitted per pass of the target so far, the bonus token included. "
-            "Without EAGLE it is 1.",
+            tr("Panel", "tokens per step (τ)"),
+            tr(
+                "Panel",
+                "Acceptance length: tokens emitted per pass of the target so far, the bonus token included. "
+                "Without guessing it is 1.",
+            ),
             self,
         )
         self.speed = Figure(
-            "tokens/s",
-            "Decode speed so far, in tokens per second; the time to read the prompt is left out. "
-            "In brackets: the last 2 seconds.",
+            tr("Panel", "tokens/s"),
+            tr(
+                "Panel",
+                "Decode speed so far, in tokens per second; the time to read the prompt is left out. "
+                "In brackets: the last 2 seconds.",
+            ),
             self,
         )
         self.accepted = Figure(
-            "accepted/drafted",
-            "Guesses that the target confirmed, of all guesses in the trees so far. Only one path of a "
-            "tree can be accepted, so the share is low even when EAGLE does well.",
+            tr("Panel", "accepted/drafted"),
+            tr(
+                "Panel",
+                "Guesses that the target confirmed, of all guesses so far. Only one path of a "
+                "tree can be accepted, so the share is low even when guessing does well.",
+            ),
             self,
         )
-        self.where = Figure("step", "Which pass of the target is shown.", self)
+        self.where = Figure(tr("Panel", "step"), tr("Panel", "Which pass of the target is shown."), self)
         self._figures = (self.tau, self.speed, self.accepted, self.where)
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 0, 0, 0)
@@ -139,21 +150,23 @@ class FiguresBar(QWidget):
 
     def show_figures(self, figures: Figures) -> None:
         passed = figures.index > 0
-        self.tau.show_value(f"{figures.acceptance_length:.2f}" if passed else "–")
+        self.tau.show_value(decimal(figures.acceptance_length, 2) if passed else "–")
         speed, recent = figures.tokens_per_second, figures.recent_tokens_per_second
         self.speed.show_value(
             _speed(speed) if passed and speed else "–",
-            f"tokens/s (now {_speed(recent)})" if passed and recent else None,
+            tr("Panel", "tokens/s (now {speed})").format(speed=_speed(recent)) if passed and recent else None,
         )
         rate = figures.acceptance_rate
         if rate is None:
             self.accepted.show_value("–")
         else:
-            share = f"{rate * 100:.0f} %"
-            self.accepted.show_value(f"{figures.accepted}/{figures.drafted}", f"accepted/drafted, {share}")
-        of = f" of {figures.last_index}" if figures.last_index else ""
-        self.where.show_value(str(figures.index) if passed else "prompt", f"step{of}" if passed else None)
+            share = tr("Panel", "accepted/drafted, {share} %").format(share=f"{rate * 100:.0f}")
+            self.accepted.show_value(f"{figures.accepted}/{figures.drafted}", share)
+        of = tr("Panel", "step of {last}").format(last=figures.last_index) if figures.last_index else None
+        self.where.show_value(
+            str(figures.index) if passed else tr("Panel", "prompt"), of if passed else None
+        )
 
 
 def _speed(value: float) -> str:
-    return f"{value:.1f}" if value < 100 else f"{value:.0f}"
+    return decimal(value, 1 if value < 100 else 0)

@@ -28,6 +28,8 @@ class Kind(StrEnum):
     UNREACHED = "unreached"
     """A guess before it was wrong, so it was never looked at."""
     BONUS = "bonus"
+    WINDOW = "window"
+    """Not a guess: a row of the window, which the target computes for the method's sake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Item:
     draft_probability: float | None
     path_probability: float | None
     target_probability: float | None
+    target_rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class Metrics:
     margin: float = 12.0
     column_grain: float = 16.0
     """Column widths are rounded up to this, so that they do not tremble from step to step."""
+    line: float = 16.0
+    """Height of a line of small text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,15 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
+class Caption:
+    """A place for words beside the boxes; which words is the painter's matter."""
+
+    what: str
+    number: int
+    box: Box
+
+
+@dataclass(frozen=True, slots=True)
 class TreeLayout:
     items: tuple[Item, ...]
     boxes: tuple[Box, ...]
@@ -93,6 +107,11 @@ class TreeLayout:
     height: float
     spine: tuple[int, ...]
     """Items of the straight line: root, accepted nodes, bonus."""
+    loose: frozenset[int] = frozenset()
+    """Items without a line to their parent."""
+    captions: tuple[Caption, ...] = ()
+    ground: Box | None = None
+    """Lies under the boxes of the window and sets them off."""
 
     def at(self, x: float, y: float) -> int | None:
         """The item under a point."""
@@ -110,19 +129,23 @@ class TreeLayout:
 
 
 def items_of(step: Step) -> tuple[Item, ...]:
-    """The tokens a step shows: its nodes in their order, then the bonus token if there is one.
+    """The tokens a step shows: its nodes, its window, then the bonus token if there is one.
+
+    So the number of an item is the index that parents use.
 
     A step without nodes gives its pieces as a chain of target tokens. Raises `ValueError` when a
     node comes before its parent.
     """
     items: list[Item] = []
     reached: list[bool] = []
-    for number, node in enumerate(step.nodes):
+    for number, node in enumerate((*step.nodes, *step.window)):
         if not -1 <= node.parent < number or (node.parent < 0) != (number == 0):
             raise ValueError(f"node {number} has the parent {node.parent}; parents come first")
         parent_open = number == 0 or (reached[node.parent])
         if number == 0:
             kind = Kind.ROOT
+        elif number >= len(step.nodes):
+            kind = Kind.WINDOW
         elif node.verdict is Verdict.ACCEPTED:
             kind = Kind.ACCEPTED
         else:
@@ -139,11 +162,12 @@ def items_of(step: Step) -> tuple[Item, ...]:
                 node.draft_probability,
                 node.path_probability,
                 node.target_probability,
+                node.target_rank,
             )
         )
     bonus = step.bonus
     if bonus is not None and items:
-        parent = bonus.parent if 0 <= bonus.parent < len(items) else 0
+        parent = bonus.parent if 0 <= bonus.parent < len(step.nodes) else 0
         items.append(
             Item(
                 bonus.text,
@@ -154,16 +178,28 @@ def items_of(step: Step) -> tuple[Item, ...]:
                 None,
                 None,
                 bonus.target_probability,
+                bonus.target_rank,
             )
         )
     if not items:
         for number, piece in enumerate(step.pieces):
             probability = bonus.target_probability if bonus is not None else None
             text = bonus.text if bonus is not None and len(step.pieces) == 1 else piece.text
+            rank = bonus.target_rank if bonus is not None else None
             items.append(
-                Item(text, piece.token_id, number - 1, number, Kind.BONUS, None, None, probability)
+                Item(text, piece.token_id, number - 1, number, Kind.BONUS, None, None, probability, rank)
             )
     return tuple(items)
+
+
+def replaced_by(items: Sequence[Item], number: int) -> int | None:
+    """The item that the target put in the place where the path of a wrong guess left the text."""
+    while items[number].kind is Kind.UNREACHED:
+        number = items[number].parent
+    for other, item in enumerate(items):
+        if item.parent == items[number].parent and item.kind in (Kind.ACCEPTED, Kind.BONUS):
+            return other
+    return None
 
 
 @dataclass(slots=True)
@@ -189,7 +225,7 @@ def arrange(items: Sequence[Item], widths: Sequence[float], metrics: Metrics) ->
     for number, item in enumerate(items):
         if item.parent >= 0:
             children[item.parent].append(number)
-    spine = _spine(items, children)
+    spine = straight(items, children)
     on_spine = set(spine)
     sizes = [1] * len(items)
     for number in range(len(items) - 1, 0, -1):
@@ -208,7 +244,7 @@ def arrange(items: Sequence[Item], widths: Sequence[float], metrics: Metrics) ->
     centres = [0.0] * len(items)
     for number, item in enumerate(items):
         centres[number] = offsets[number] + (centres[item.parent] if item.parent >= 0 else 0.0)
-    lefts = _columns(items, widths, metrics)
+    lefts = columns(items, widths, metrics)
     top = min(centres)
     half = metrics.height / 2
     boxes = tuple(
@@ -224,7 +260,7 @@ def arrange(items: Sequence[Item], widths: Sequence[float], metrics: Metrics) ->
     )
 
 
-def _spine(items: Sequence[Item], children: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def straight(items: Sequence[Item], children: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Root, then at each level the accepted child, else the bonus token."""
     chain = [0]
     while True:
@@ -290,7 +326,7 @@ def _join(
     return whole
 
 
-def _columns(items: Sequence[Item], widths: Sequence[float], metrics: Metrics) -> list[float]:
+def columns(items: Sequence[Item], widths: Sequence[float], metrics: Metrics) -> list[float]:
     """Left edge of each depth."""
     deepest = max(item.depth for item in items)
     column = [0.0] * (deepest + 1)

@@ -1,4 +1,4 @@
-"""What the shapes of the tree mean."""
+"""What the shapes of the picture mean."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from PySide6.QtGui import QFont, QFontMetrics, QHelpEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app import theme
+from app.language import tr
 from app.tree_panel import marks
-from app.tree_panel.description import LEGEND
+from app.tree_panel.explanation import LEGEND
 from app.tree_panel.layout import Kind
 
 _SWATCH = 21.0
@@ -21,11 +22,30 @@ class Legend(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Legend of the draft tree")
-        self.setAccessibleDescription(" ".join(f"{name}: {text}" for _kind, name, text in LEGEND))
+        self._window = False
+        self.setAccessibleName(tr("Panel", "Legend of the draft tree"))
+        self._describe()
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
+
+    def show_window(self, window: bool) -> None:
+        """Whether the rows of a window are explained as well."""
+        if window != self._window:
+            self._window = window
+            self._describe()
+            self.updateGeometry()
+            self.update()
+
+    def _entries(self) -> list[tuple[Kind, str, str]]:
+        return [
+            (kind, tr("Panel", name), tr("Panel", text))
+            for kind, name, text in LEGEND
+            if kind is not Kind.WINDOW or self._window
+        ]
+
+    def _describe(self) -> None:
+        self.setAccessibleDescription(" ".join(f"{name}: {text}" for _kind, name, text in self._entries()))
 
     def _small(self) -> QFont:
         font = QFont(self.font())
@@ -38,7 +58,7 @@ class Legend(QWidget):
         line = metrics.height() + 6.0
         x = y = 0.0
         out: list[tuple[Kind, str, str, QRectF]] = []
-        for kind, name, text in LEGEND:
+        for kind, name, text in self._entries():
             wide = _SWATCH + _GAP + metrics.horizontalAdvance(name)
             if x > 0 and x + wide > width:
                 x, y = 0.0, y + line
@@ -81,7 +101,8 @@ class Legend(QWidget):
         for kind, name, _text, place in self._places(self.width()):
             box = QRectF(place.left() + 1, place.center().y() - 7, _SWATCH - 2, 14)
             marks.draw_box(painter, kind, box, colours, base)
-            marks.draw_icon(painter, kind, box.center(), colours, 7.0)
+            if kind is not Kind.WINDOW:  # drawn without a sign, for there are many
+                marks.draw_icon(painter, kind, box.center(), colours, 7.0)
             painter.setPen(self.palette().windowText().color())
             painter.drawText(
                 place.adjusted(_SWATCH + _GAP, 0, 2, 0), Qt.AlignmentFlag.AlignVCenter, name

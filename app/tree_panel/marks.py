@@ -23,6 +23,7 @@ def ink(kind: Kind, colours: Tokens) -> QColor:
         Kind.REJECTED: colours.rejected,
         Kind.UNREACHED: colours.edge,
         Kind.BONUS: colours.bonus,
+        Kind.WINDOW: colours.edge,
     }[kind]
 
 
@@ -41,7 +42,8 @@ def _dashes(pen: QPen, lengths: tuple[float, ...]) -> QPen:
 
 
 def outline(kind: Kind, box: QRectF) -> QPainterPath:
-    """Root a pill, bonus token a tag that points on, accepted rounded, the others nearly square."""
+    """Root a pill, bonus token a tag that points on, accepted rounded, of the window with cut
+    corners, the others nearly square."""
     path = QPainterPath()
     if kind is Kind.ROOT:
         path.addRoundedRect(box, box.height() / 2, box.height() / 2)
@@ -61,6 +63,23 @@ def outline(kind: Kind, box: QRectF) -> QPainterPath:
         path.closeSubpath()
     elif kind is Kind.ACCEPTED:
         path.addRoundedRect(box, 6, 6)
+    elif kind is Kind.WINDOW:
+        notch = min(box.height() * 0.2, box.width() / 8)
+        path.addPolygon(
+            QPolygonF(
+                [
+                    QPointF(box.left() + notch, box.top()),
+                    QPointF(box.right() - notch, box.top()),
+                    QPointF(box.right(), box.top() + notch),
+                    QPointF(box.right(), box.bottom() - notch),
+                    QPointF(box.right() - notch, box.bottom()),
+                    QPointF(box.left() + notch, box.bottom()),
+                    QPointF(box.left(), box.bottom() - notch),
+                    QPointF(box.left(), box.top() + notch),
+                ]
+            )
+        )
+        path.closeSubpath()
     else:
         path.addRoundedRect(box, 2, 2)
     return path
@@ -72,6 +91,8 @@ def border(kind: Kind, colours: Tokens) -> QPen:
         return _dashes(QPen(colour, 1.1), (4, 2.5))
     if kind is Kind.UNREACHED:
         return _dashes(QPen(colour, 1.1), (1.2, 2.4))
+    if kind is Kind.WINDOW:
+        return QPen(colour, 0.9)
     pen = QPen(colour, 1.7)
     pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
     return pen
@@ -96,7 +117,7 @@ def draw_box(painter: QPainter, kind: Kind, box: QRectF, colours: Tokens, base: 
 
 
 def draw_icon(painter: QPainter, kind: Kind, centre: QPointF, colours: Tokens, size: float = ICON) -> None:
-    """Diamond, tick, cross, dot or star; painted, so that no font needs to have them."""
+    """Diamond, tick, cross, dot, star or hollow square; painted, so that no font needs to have them."""
     colour = ink(kind, colours)
     r = size / 2
     x, y = centre.x(), centre.y()
@@ -113,6 +134,9 @@ def draw_icon(painter: QPainter, kind: Kind, centre: QPointF, colours: Tokens, s
         d = r * 0.7
         painter.drawLine(QPointF(x - d, y - d), QPointF(x + d, y + d))
         painter.drawLine(QPointF(x - d, y + d), QPointF(x + d, y - d))
+    elif kind is Kind.WINDOW:
+        painter.setPen(QPen(colours.muted, 1.2))
+        painter.drawRect(QRectF(x - r * 0.7, y - r * 0.7, r * 1.4, r * 1.4))
     else:
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(colour)
@@ -140,13 +164,15 @@ def _star(x: float, y: float, r: float) -> QPainterPath:
 
 
 def edge_pen(kind: Kind, probability: float | None, colours: Tokens) -> QPen:
-    """The line that leads to a token: as wide as the head was sure, styled like the token."""
+    """The line that leads to a token: as wide as the draft was sure, styled like the token."""
     sure = 0.5 if probability is None else min(max(probability, 0.0), 1.0)
     width = 0.8 + 3.4 * sure
     if kind is Kind.ACCEPTED:
         pen = QPen(colours.accepted, max(width, 1.6))
     elif kind is Kind.BONUS:
         return _dashes(QPen(colours.bonus, 1.8), (6, 2.5, 1.8, 2.5))
+    elif kind is Kind.WINDOW:
+        return QPen(colours.edge, 0.8)
     elif kind is Kind.REJECTED:
         return _dashes(QPen(_faint(colours.rejected, 0.75), width), (5, 3.5))
     else:

@@ -8,42 +8,28 @@ and goes on receiving, and the user walks through what came.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QHideEvent, QKeyEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
+from app.language import tr
+from app.language.engine_texts import of_engine
 from app.tree_panel.description import step_label
+from app.tree_panel.explanation import NO_REPLY, NOTHING_CAME, READING, note_of
 from app.tree_panel.face import PanelFace
 from app.tree_panel.history import ReplyHistory
-from engine.protocol import Finished, Mode, Step
+from app.tree_panel.jumps import item_in_picture, place_in_text
+from app.tree_panel.pacer import FramePacer
+from app.tree_panel.shelf import ReplyShelf
+from engine.protocol import Calibration, Finished, MethodInfo, Step
 
-FRAME_MS = 17
-"""Shortest time between two frames: just under 60 a second."""
-SLOWEST_FRAME_MS = 136
 TABLE_FRAME_MS = 250
-"""The same while the table is shown: rows that change faster can be neither read nor read out."""
+"""Shortest time between two frames while the table is shown: rows that change faster can be neither
+read nor read out."""
 CALM_FRAME_MS = 500
 """The same with reduced motion."""
-FRAME_BUDGET = 0.008
-"""Seconds. A frame that takes longer doubles the time to the next."""
-REPLIES_KEPT = 6
-"""Replies whose steps can still be looked at; the oldest is forgotten."""
-TREE_BYTES = 32 * 2**20
-"""Bound of the trees kept of one reply."""
-
-NO_REPLY = "No reply yet.\nSend a message, and the draft tree behind every token grows here."
-READING = "Reading the prompt…"
-NOTHING_CAME = "The reply ended before its first token."
-PROMPT_NOTE = "The target read the prompt and chose this token by itself. Guessing starts from it."
-PLAIN_NOTE = (
-    "EAGLE is off: one token per step. Nothing is guessed, so there is no tree; "
-    "the timeline below still shows every step."
-)
-NO_GUESS_NOTE = "Nothing was guessed in this step."
-DROPPED_NOTE = "The tree of this early step was given up to save memory; its token and figures are kept."
 
 
 class TreePanel(PanelFace):
@@ -51,27 +37,25 @@ class TreePanel(PanelFace):
 
     step_selected = Signal(str, int)
     """Request id and step number when the user goes to a step; -1 when the reply is followed again."""
+    token_selected = Signal(str, int, int, int)
+    """Request id, step number, and where in that step's text the token stands that was clicked."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._histories: OrderedDict[str, ReplyHistory] = OrderedDict()
+        self._shelf = ReplyShelf()
         self._shown: ReplyHistory | None = None
         self._position = -1
         self._live = True
         self._ended = False
         self._dirty = False
-        self._interval = FRAME_MS
         self._calm = False
-        self._last_frame = 0.0
-        self._recalling: tuple[ReplyHistory, Iterator[list[Step]]] | None = None
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
-        self._timer.timeout.connect(self._frame)
+        self.pacer = FramePacer(self._frame, self)
         self.transport.position_requested.connect(self.go_to)
         self.transport.live_requested.connect(self._live_requested)
         self.timeline.position_clicked.connect(self.go_to)
         self.table_button.toggled.connect(self._table_toggled)
+        self.view.token_clicked.connect(self._token_clicked)
+        self.table.item_chosen.connect(self._token_clicked)
         self._show_empty(NO_REPLY)
 
     # ------------------------------------------------------------------ what comes in
@@ -100,24 +84,17 @@ class TreePanel(PanelFace):
 
         ``goes_on``: it is an earlier one that is continued; its steps stay if they are still there.
         """
-        known = self._histories.pop(request_id, None)
-        if goes_on and known is not None and len(known):
-            known.finished = None
-            self._histories[request_id] = known
-            self._look_at(known)
-            self._live = True
-            self._changed(whole=True)
-            return
-        while len(self._histories) >= REPLIES_KEPT:
-            self._histories.popitem(last=False)
-        self._histories[request_id] = ReplyHistory(request_id, TREE_BYTES)
-        self._look_at(self._histories[request_id])
+        history = self._shelf.begin(request_id, goes_on)
+        self._look_at(history)
         self._live = True
-        self._show_empty(READING)
+        if len(history):
+            self._changed(whole=True)
+        else:
+            self._show_empty(READING)
 
     def add_step(self, step: Step) -> None:
         """Keep a step; draw it at the next frame if its reply is followed. Other replies are ignored."""
-        history = self._histories.get(step.request_id)
+        history = self._shelf.get(step.request_id)
         if history is None or history.finished is not None:
             return
         history.add(step)
@@ -126,7 +103,7 @@ class TreePanel(PanelFace):
 
     def finish_reply(self, finished: Finished) -> None:
         """The reply is complete: its last step and the engine's own figures are shown."""
-        history = self._histories.get(finished.request_id)
+        history = self._shelf.get(finished.request_id)
         if history is None:
             return
         history.finish(finished)
@@ -140,17 +117,18 @@ class TreePanel(PanelFace):
 
     def clear(self) -> None:
         """Forget every reply, for instance when another chat is opened."""
-        self._histories.clear()
+        self._shelf.clear()
         self._look_at(None)
         self._live = True
         self._show_empty(NO_REPLY)
 
-    def show_step(self, request_id: str, index: int | None = None) -> bool:
+    def show_step(self, request_id: str, index: int | None = None, offset: int | None = None) -> bool:
         """Show a step of a reply that is still kept, the last one by default.
 
-        Returns False when the reply or the step is not known (any more).
+        ``offset`` marks the token with that character of the step's text. Returns False when the
+        reply or the step is not known (any more).
         """
-        history = self._histories.get(request_id)
+        history = self._shelf.get(request_id)
         if history is None or not len(history):
             return False
         position = len(history) - 1 if index is None else history.position_of(index)
@@ -162,6 +140,8 @@ class TreePanel(PanelFace):
         self._live = False
         self._position = position
         self._changed(whole=True)
+        if offset is not None:
+            self._mark(item_in_picture(history.step(position), offset))
         return True
 
     def recall(self, request_id: str, steps: Iterator[list[Step]]) -> bool:
@@ -169,49 +149,42 @@ class TreePanel(PanelFace):
 
         Returns whether there are any.
         """
-        history = ReplyHistory(request_id, TREE_BYTES)
-        first = next(steps, None)
-        if not first:
-            return False
-        for step in first:
-            history.add(step)
-        while len(self._histories) >= REPLIES_KEPT:
-            self._histories.popitem(last=False)
-        self._histories[request_id] = history
-        self._recalling = (history, steps)
-        return self.show_step(request_id)
+        return self._shelf.recall(request_id, steps) and self.show_step(request_id)
 
     def recall_more(self) -> bool:
         """Read some more of the steps; false when there are no more, or they are not wanted any more."""
-        if self._recalling is None:
-            return False
-        history, steps = self._recalling
-        more = next(steps, None) if self._histories.get(history.request_id) is history else None
-        if more is None:
-            self._recalling = None
-            if history is self._shown:
+        history = self._shelf.reading
+        follow = history is not None and self._shown is history and self._position == len(history) - 1
+        if not self._shelf.read_more():
+            if history is not None and history is self._shown:
                 self._ended = True
                 self._changed(whole=True)
             return False
-        follow = self._shown is history and self._position == len(history) - 1
-        for step in more:
-            history.add(step)
-        if follow:
-            self._position = len(history) - 1
-        if self._shown is history:
+        if history is not None and history is self._shown:
+            if follow:
+                self._position = len(history) - 1
             self._changed()
         return True
+
+    def set_methods(self, methods: Sequence[MethodInfo]) -> None:
+        """The methods of the loaded model: what they are called and how they explain themselves."""
+        self.heading.set_methods(methods)
+
+    def show_calibration(self, calibration: Calibration | None) -> None:
+        """What was measured on this machine, and which size of draft was chosen; None: nothing is."""
+        self.calibration.show_calibration(calibration)
 
     def set_calm(self, calm: bool) -> None:
         """Reduced motion: draw twice a second at most."""
         self._calm = calm
 
     def _look_at(self, history: ReplyHistory | None) -> None:
-        self._timer.stop()
+        self.pacer.stop()
         self._shown = history
         self._position = -1
         self._ended = False
         self._dirty = False
+        self.heading.show_step(None)
 
     def _end(self) -> None:
         self._ended = True
@@ -285,13 +258,10 @@ class TreePanel(PanelFace):
         if not self._awake():
             return
         if whole:
-            self._timer.stop()
-            self._frame()
-        elif not self._timer.isActive():
-            since = (time.perf_counter() - self._last_frame) * 1000
+            self.pacer.now()
+        else:
             least = TABLE_FRAME_MS if self.stack.currentWidget() is self.table else 0
-            least = max(least, CALM_FRAME_MS) if self._calm else least
-            self._timer.start(max(0, round(max(self._interval, least) - since)))
+            self.pacer.soon(max(least, CALM_FRAME_MS) if self._calm else least)
 
     @Slot()
     def _frame(self) -> None:
@@ -314,13 +284,9 @@ class TreePanel(PanelFace):
         )
         if not self._live or self._ended:
             self._describe()
-        self._last_frame = time.perf_counter()
         # Painting comes later, so the last one stands for it. What is spent here the engine may miss.
-        cost = self._last_frame - begun + self.view.paint_seconds + self.timeline.paint_seconds
-        if cost > FRAME_BUDGET:
-            self._interval = min(self._interval * 2, SLOWEST_FRAME_MS)
-        elif self._interval > FRAME_MS:
-            self._interval = max(self._interval // 2, FRAME_MS)
+        spent = time.perf_counter() - begun
+        self.pacer.drew(spent + self.view.paint_seconds + self.timeline.paint_seconds)
 
     def _drawn(self) -> int | None:
         """Position of the step in the view, if it is one of the reply that is shown."""
@@ -332,22 +298,19 @@ class TreePanel(PanelFace):
     def _show_step(self, history: ReplyHistory, position: int) -> None:
         step = history.step(position)
         figures = history.figures(position)
-        self.view.show_step(step, self._note(history, position, step))
+        self.view.show_step(step, note_of(history, position, step))
         if self.stack.currentWidget() is self.table:
             self.table.step_model.show_step(step)
         self.figures.show_figures(figures)
         self.times.show_times(step.times)
         self.depths.show_levels(history.acceptance_by_depth(position))
-
-    @staticmethod
-    def _note(history: ReplyHistory, position: int, step: Step) -> str:
-        if step.nodes:
-            return ""
-        if step.index == 0:
-            return PROMPT_NOTE
-        if history.dropped_tree(position) and step.mode is not Mode.PLAIN:
-            return DROPPED_NOTE
-        return PLAIN_NOTE if step.mode is Mode.PLAIN else NO_GUESS_NOTE
+        self.heading.show_step(step)
+        notice = history.notice_at(position)
+        self.notice.say(
+            tr("Panel", "Since step {step}: {notice}").format(step=notice[0], notice=of_engine(notice[1]))
+            if notice is not None
+            else ""
+        )
 
     def _describe(self) -> None:
         """Bring the words for screen readers up to date; not done at every live frame."""
@@ -356,7 +319,8 @@ class TreePanel(PanelFace):
         self.timeline.describe()
 
     def _show_empty(self, message: str) -> None:
-        self.view.show_message(message)
+        self.view.show_message(tr("Panel", message))
+        self.notice.say("")
         self.table.step_model.show_step(None)
         self.figures.clear()
         self.times.show_times(None)
@@ -365,12 +329,32 @@ class TreePanel(PanelFace):
         self.transport.show_state(-1, 0, live=True, finished=self._ended, label="")
         self._describe()
 
-    # ------------------------------------------------------------------ showing and hiding
-
     @Slot(bool)
     def _table_toggled(self, table: bool) -> None:
         if table:
             self.table.step_model.show_step(self.view.step)
+
+    # ------------------------------------------------------------------ tokens
+
+    @Slot(int)
+    def _token_clicked(self, number: int) -> None:
+        """Mark a token here and ask for it to be shown in the text."""
+        history, position = self._shown, self._drawn()
+        if history is None or position is None:
+            return
+        place = place_in_text(history, position, number)
+        if self._live:
+            self.pause()
+        self._mark(number)
+        if place is not None:
+            self.token_selected.emit(history.request_id, place.index, place.begin, place.end)
+
+    def _mark(self, number: int | None) -> None:
+        self.view.point_at(number)
+        if self.stack.currentWidget() is self.table and number is not None:
+            self.table.selectRow(number)
+
+    # ------------------------------------------------------------------ showing and hiding
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -378,5 +362,5 @@ class TreePanel(PanelFace):
             self._changed()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        self._timer.stop()
+        self.pacer.stop()
         super().hideEvent(event)

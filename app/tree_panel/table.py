@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from app import theme
+from app.language import tr
 from app.tree_panel import marks
 from app.tree_panel.description import COLUMNS, Row, rows
 from app.tree_panel.layout import Kind
@@ -57,7 +58,7 @@ class StepTableModel(QAbstractTableModel):
             return _alignment(section)
         if role != Qt.ItemDataRole.DisplayRole:
             return None
-        return COLUMNS[section] if orientation is Qt.Orientation.Horizontal else str(section)
+        return tr("Panel", COLUMNS[section]) if orientation is Qt.Orientation.Horizontal else str(section)
 
     def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
         if not index.isValid():
@@ -67,14 +68,14 @@ class StepTableModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return cell
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            return f"{COLUMNS[index.column()]}: {cell or 'none'}"
+            return f"{tr('Panel', COLUMNS[index.column()])}: {cell or tr('Panel', 'none')}"
         if role == Qt.ItemDataRole.FontRole and row.kind in (Kind.ACCEPTED, Kind.BONUS, Kind.ROOT):
             font = QGuiApplication.font()
             font.setWeight(font.Weight.DemiBold)
             return font if index.column() in (_TOKEN, _VERDICT) else None
         if role == Qt.ItemDataRole.ForegroundRole and self._palette_source is not None and index.column() == _VERDICT:
             colours = theme.tokens(self._palette_source)
-            return colours.muted if row.kind is Kind.UNREACHED else marks.ink(row.kind, colours)
+            return colours.muted if row.kind in (Kind.UNREACHED, Kind.WINDOW) else marks.ink(row.kind, colours)
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _alignment(index.column())
         return None
@@ -82,7 +83,7 @@ class StepTableModel(QAbstractTableModel):
     def as_text(self, which: list[int] | None = None) -> str:
         """Rows with their header, cells separated by tabs, for the clipboard."""
         chosen = range(len(self._rows)) if which is None else which
-        lines = ["\t".join(COLUMNS)]
+        lines = ["\t".join(tr("Panel", column) for column in COLUMNS)]
         for number in chosen:
             cells = self._rows[number].cells
             lines.append(
@@ -92,13 +93,20 @@ class StepTableModel(QAbstractTableModel):
 
 
 class StepTable(QTableView):
-    """The table; copying takes the selected rows, or all of them when none is selected."""
+    """The table; copying takes the selected rows, or all of them when none is selected.
+
+    Enter or a double click on a row asks for its token to be shown in the text.
+    """
+
+    item_chosen = Signal(int)
+    """Number of the item in the row."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.step_model = StepTableModel(self)
         self.setModel(self.step_model)
-        self.setAccessibleName("Draft tree as a table")
+        self.setAccessibleName(tr("Panel", "Draft tree as a table"))
+        self.setToolTip(tr("Panel", "Enter shows a token in the text"))
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setFrameShape(QTableView.Shape.NoFrame)
@@ -114,10 +122,16 @@ class StepTable(QTableView):
         header.setHighlightSections(False)
         wide = self.fontMetrics().horizontalAdvance
         for column, sample in enumerate(
-            ("Depth", "m" * 9, ">99 %", "Rejected: the target chose “mmmm”", "Target", "m" * 8, "Token id")
+            ("", "m" * 9, ">99 %", "", "Rejected: the target chose “mmmm”", ">99 %", "", "m" * 8, "")
         ):
-            header.resizeSection(column, wide(sample) + 18)
+            name = tr("Panel", COLUMNS[column])
+            header.resizeSection(column, max(wide(sample), wide(name)) + 18)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
+        self.doubleClicked.connect(self._choose)
+
+    def _choose(self, index: _Index) -> None:
+        if index.isValid():
+            self.item_chosen.emit(self.step_model.rows[index.row()].item)
 
     def copy(self) -> None:
         """Put rows on the clipboard as text."""
@@ -127,6 +141,8 @@ class StepTable(QTableView):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):
             self.copy()
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._choose(self.currentIndex())
         elif event.key() == Qt.Key.Key_Space:
             event.ignore()  # pauses the panel
         else:

@@ -7,6 +7,7 @@ from PySide6.QtGui import QBrush, QColor, QFont, QFontMetrics, QPainter, QPaintE
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app import theme
+from app.language import tr
 from app.tree_panel.description import TIME_PARTS, milliseconds, time_parts, times_text
 from engine.protocol import StepTimes
 
@@ -20,13 +21,16 @@ class TimeBar(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._times: StepTimes | None = None
-        self.setAccessibleName("Time of this step")
+        self.setAccessibleName(tr("Panel", "Time of this step"))
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
         self.setToolTip(
-            "draft: the head guesses. verify: the target checks all guesses in one pass. "
-            "accept: choosing the path and tidying the cache. other: the rest."
+            tr(
+                "Panel",
+                "draft: the guesses are made. verify: the target checks all of them in one pass. "
+                "accept: choosing the path and tidying the cache. other: the rest.",
+            )
         )
 
     @property
@@ -50,7 +54,9 @@ class TimeBar(QWidget):
 
     def _entries(self) -> list[tuple[str, float, str]]:
         parts = time_parts(self._times) if self._times else tuple((name, 0.0) for name in TIME_PARTS)
-        return [(name, value, f"{name} {milliseconds(value) if self._times else '–'}") for name, value in parts]
+        return [
+            (name, value, f"{tr('Panel', name)} {milliseconds(value) if self._times else '–'}") for name, value in parts
+        ]
 
     def _rows(self, width: float) -> list[tuple[str, str, float, float]]:
         """Name, text, x and row of every entry, wrapped. Room is kept for four digits: no trembling."""
@@ -58,7 +64,7 @@ class TimeBar(QWidget):
         x, row = 0.0, 0
         out = []
         for name, _value, text in self._entries():
-            wide = 12 + max(metrics.horizontalAdvance(text), metrics.horizontalAdvance(f"{name} 00.0 ms"))
+            wide = 12 + max(metrics.horizontalAdvance(text), metrics.horizontalAdvance(f"{tr('Panel', name)} 00.0 ms"))
             if x > 0 and x + wide > width:
                 x, row = 0.0, row + 1
             out.append((name, text, x, float(row)))

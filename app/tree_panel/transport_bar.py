@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QSlider, QVBoxLayout, QWidget
 
+from app.language import tr
 from app.tree_panel.glyphs import Glyph, GlyphButton
 
 
@@ -20,13 +21,13 @@ class TransportBar(QWidget):
         self._position = -1
         self._count = 0
         self._live = True
-        self.first = GlyphButton(Glyph.FIRST, "First step (Home)", self)
-        self.back = GlyphButton(Glyph.BACK, "One step back (Left)", self)
-        self.pause = GlyphButton(Glyph.PAUSE, "Pause (Space)", self)
-        self.forward = GlyphButton(Glyph.FORWARD, "One step forward (Right)", self)
-        self.last = GlyphButton(Glyph.LAST, "Last step (End)", self)
+        self.first = GlyphButton(Glyph.FIRST, tr("Panel", "First step (Home)"), self)
+        self.back = GlyphButton(Glyph.BACK, tr("Panel", "One step back (Left)"), self)
+        self.pause = GlyphButton(Glyph.PAUSE, tr("Panel", "Pause (Space)"), self)
+        self.forward = GlyphButton(Glyph.FORWARD, tr("Panel", "One step forward (Right)"), self)
+        self.last = GlyphButton(Glyph.LAST, tr("Panel", "Last step (End)"), self)
         self.slider = QSlider(Qt.Orientation.Horizontal, self)
-        self.slider.setAccessibleName("Step of the reply")
+        self.slider.setAccessibleName(tr("Panel", "Step of the reply"))
         self.slider.setPageStep(10)
         self.label = QLabel(self)
         self.label.setTextFormat(Qt.TextFormat.PlainText)
@@ -67,11 +68,12 @@ class TransportBar(QWidget):
         self.pause.setEnabled(count > 0 and not finished)
         if live or finished:
             self.pause.set_glyph(Glyph.PAUSE)
-            self.pause.rename("Pause (Space)")
+            self.pause.rename(tr("Panel", "Pause (Space)"))
         else:
             waiting = count - 1 - position
             self.pause.set_glyph(Glyph.LIVE)
-            self.pause.rename("Follow the reply again (Space)", f"Live +{waiting}" if waiting else "Live")
+            live_words = tr("Panel", "Live +{count}").format(count=waiting) if waiting else tr("Panel", "Live")
+            self.pause.rename(tr("Panel", "Follow the reply again (Space)"), live_words)
         if label != self.label.text():
             self.label.setText(label)
             self.label.setToolTip(label)

@@ -8,59 +8,47 @@ from __future__ import annotations
 
 import time
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import (
-    QFocusEvent,
-    QFontMetricsF,
-    QHelpEvent,
-    QPainter,
-    QPainterPath,
-    QPaintEvent,
-    QPen,
-)
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QFocusEvent, QFontMetricsF, QHelpEvent, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QApplication, QToolTip, QWidget
 
 from app import theme
-from app.tree_panel import marks
+from app.language import tr
 from app.tree_panel.description import details, summary
-from app.tree_panel.layout import Box, Item, Kind, Metrics, TreeLayout, arrange, items_of
-from app.tree_panel.token_text import percent
-from app.tree_panel.written import Writer, Written
+from app.tree_panel.layout import TreeLayout
+from app.tree_panel.picture import GHOST_HEIGHT, GHOST_WIDTH, StepPicture, paint_ghost, rect_of
 from app.tree_panel.zoom_area import ZoomArea
 from engine.protocol import Step
 
-_PAD = 7.0
-_ICON_GAP = 5.0
-_CHANCE_GAP = 8.0
-_TOKEN_WIDTH = 132.0
-"""Longest written token, in the tree's units; the rest is elided."""
 _KEYBOARD = (
     Qt.FocusReason.TabFocusReason,
     Qt.FocusReason.BacktabFocusReason,
     Qt.FocusReason.ShortcutFocusReason,
 )
-_EMPTY = TreeLayout((), (), 0.0, 0.0, ())
 
 
 class TreeView(ZoomArea):
     """Shows one step at a time; `show_message` shows words instead."""
 
+    token_clicked = Signal(int)
+    """Number of the item that was clicked, not dragged."""
+
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._step: Step | None = None
-        self._tree = _EMPTY
+        self._picture = StepPicture()
         self._message = ""
         self._note = ""
         self._hovered: int | None = None
+        self._pointed: int | None = None
+        self._pressed: QPoint | None = None
         self._by_keyboard = False
-        self._written: list[tuple[Written, str]] = []
         self.paint_seconds = 0.0
         """What the last painting cost."""
-        self._writer = Writer()
         self.setMinimumHeight(150)
-        self.setAccessibleName("Draft tree")
-        self.horizontalScrollBar().setAccessibleName("Scroll the tree sideways")
-        self.verticalScrollBar().setAccessibleName("Scroll the tree up and down")
+        self.setAccessibleName(tr("Panel", "Draft tree"))
+        self.horizontalScrollBar().setAccessibleName(tr("Panel", "Scroll the tree sideways"))
+        self.verticalScrollBar().setAccessibleName(tr("Panel", "Scroll the tree up and down"))
 
     def sizeHint(self) -> QSize:
         return QSize(420, 280)
@@ -74,7 +62,7 @@ class TreeView(ZoomArea):
     @property
     def tree(self) -> TreeLayout:
         """The layout that is shown, in its own units."""
-        return self._tree
+        return self._picture.tree
 
     @property
     def message(self) -> str:
@@ -85,21 +73,33 @@ class TreeView(ZoomArea):
         """The words below a step without a tree."""
         return self._note
 
+    @property
+    def pointed(self) -> int | None:
+        """The item that is marked."""
+        return self._pointed
+
     def show_step(self, step: Step, note: str = "") -> None:
-        """Lay out and show a step. ``note`` is written below it, e.g. that EAGLE is off."""
+        """Lay out and show a step. ``note`` is written below it, e.g. that nothing is drafted."""
         self._step = step
         self._message = ""
         self._note = note
-        self._hovered = None
+        self._hovered = self._pointed = None
         self._arrange()
+
+    def point_at(self, number: int | None) -> None:
+        """Mark an item and bring it into view."""
+        self._pointed = number
+        if number is not None:
+            self.reveal(rect_of(self.tree.boxes[number]))
+        self.viewport().update()
 
     def show_message(self, text: str) -> None:
         """Show words and no step."""
         self._step = None
         self._message = text
         self._note = ""
-        self._hovered = None
-        self._tree = _EMPTY
+        self._hovered = self._pointed = None
+        self._picture.clear()
         self.set_content_size(0, 0)
         self.forget_extent()
         self.describe()
@@ -111,26 +111,12 @@ class TreeView(ZoomArea):
 
     def _arrange(self) -> None:
         assert self._step is not None
-        items = items_of(self._step)
-        self._writer.use(self.font(), self.palette(), theme.tokens(self))
-        self._written = [
-            (self._writer.token(item.text, item.kind, _TOKEN_WIDTH), _chance(item)) for item in items
-        ]
-        height = round(QFontMetricsF(self.font()).height() + 8)
-        metrics = Metrics(height=height, gap_x=26, gap_y=6, margin=12)
-        widths = [self._width(item.kind, *written) for item, written in zip(items, self._written, strict=True)]
-        self._tree = arrange(items, widths, metrics)
-        self.set_content_size(self._tree.width, self._tree.height)
-
-    def _width(self, kind: Kind, token: Written, chance: str) -> float:
-        width = 2 * _PAD + marks.ICON + _ICON_GAP + token.width
-        if chance:
-            width += _CHANCE_GAP + self._writer.small_width(chance)
-        return width + (6 if kind is Kind.BONUS else 0)
+        self._picture.lay_out(self._step, self.font(), self.palette())
+        self.set_content_size(self.tree.width, self.tree.height)
 
     def item_rect(self, number: int) -> QRectF:
         """Where an item is in the viewport."""
-        return self.to_viewport(_rect(self._tree.boxes[number]))
+        return self.to_viewport(rect_of(self.tree.boxes[number]))
 
     # ------------------------------------------------------------------ events
 
@@ -156,7 +142,22 @@ class TreeView(ZoomArea):
 
     def _item_at(self, point: QPointF) -> int | None:
         at = self.to_content(point)
-        return self._tree.at(at.x(), at.y())
+        return self.tree.at(at.x(), at.y())
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        super().mousePressEvent(event)
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._pressed = event.position().toPoint()
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        super().mouseReleaseEvent(event)
+        pressed, self._pressed = self._pressed, None
+        if event.button() != Qt.MouseButton.LeftButton or pressed is None:
+            return
+        moved = (event.position().toPoint() - pressed).manhattanLength()
+        number = self._item_at(event.position())
+        if number is not None and moved < QApplication.startDragDistance():
+            self.token_clicked.emit(number)
 
     def _hover(self, number: int | None) -> None:
         if number != self._hovered:
@@ -178,7 +179,7 @@ class TreeView(ZoomArea):
 
     def tooltip_text(self, number: int) -> str:
         """What the tooltip of an item says; plain text."""
-        return details(self._tree.items, number)
+        return details(self.tree.items, number)
 
     # ------------------------------------------------------------------ painting
 
@@ -197,7 +198,8 @@ class TreeView(ZoomArea):
                 self.to_content(QPointF(event.rect().topLeft())),
                 self.to_content(QPointF(event.rect().bottomRight()) + QPointF(1, 1)),
             )
-            self._paint_tree(painter, exposed)
+            lit = self.tree.ancestry(self._hovered) if self._hovered is not None else ()
+            self._picture.paint(painter, exposed, lit, self._pointed)
             painter.restore()
             if self._note:
                 self._paint_note(painter)
@@ -208,62 +210,10 @@ class TreeView(ZoomArea):
         painter.end()
         self.paint_seconds = time.perf_counter() - begun
 
-    def _paint_tree(self, painter: QPainter, exposed: QRectF) -> None:
-        colours = theme.tokens(self)
-        tree = self._tree
-        lit = set(tree.ancestry(self._hovered)) if self._hovered is not None else set()
-        spine = set(tree.spine)
-        ends: dict[int, float] = {}
-        for item, box in zip(tree.items, tree.boxes, strict=True):
-            ends[item.depth] = max(ends.get(item.depth, 0.0), box.right)
-        # Rejected first, so that the accepted line lies on top.
-        order = sorted(range(len(tree.items)), key=lambda number: (number in spine, number in lit))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        for number in order:
-            item = tree.items[number]
-            if item.parent < 0:
-                continue
-            bend = ends[tree.items[item.parent].depth]
-            edge = _edge(tree.boxes[item.parent], bend, tree.boxes[number])
-            if not edge.controlPointRect().adjusted(-3, -3, 3, 3).intersects(exposed):
-                continue
-            pen = marks.edge_pen(item.kind, item.draft_probability, colours)
-            if number in lit:
-                pen.setColor(self.palette().text().color())
-            painter.setPen(pen)
-            painter.drawPath(edge)
-        for number in order:
-            rect = _rect(tree.boxes[number])
-            if rect.intersects(exposed):
-                self._paint_item(painter, number, rect, colours, number in lit)
-
-    def _paint_item(
-        self, painter: QPainter, number: int, rect: QRectF, colours: theme.Tokens, lit: bool
-    ) -> None:
-        item = self._tree.items[number]
-        if lit:
-            painter.setPen(QPen(self.palette().text().color(), 1.2))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawPath(marks.outline(item.kind, rect.adjusted(-2.5, -2.5, 2.5, 2.5)))
-        marks.draw_box(painter, item.kind, rect, colours, self.palette().base().color())
-        x = rect.left() + _PAD
-        marks.draw_icon(painter, item.kind, QPointF(x + marks.ICON / 2, rect.center().y()), colours)
-        x += marks.ICON + _ICON_GAP
-        token, chance = self._written[number]
-        token.layout.draw(painter, QPointF(x, rect.center().y() - token.height / 2))
-        if chance:
-            painter.setFont(self._writer.small_font)
-            painter.setPen(colours.muted)
-            painter.drawText(
-                QRectF(x + token.width + _CHANCE_GAP, rect.top(), rect.width(), rect.height()),
-                Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft,
-                chance,
-            )
-
     def _paint_note(self, painter: QPainter) -> None:
         painter.setFont(self.font())
         painter.setPen(theme.tokens(self).muted)
-        top = self.origin().y() + self._tree.height * self.zoom + 2
+        top = self.origin().y() + self.tree.height * self.zoom + 2
         area = QRectF(14, top, self.viewport().width() - 28, self.viewport().height() - top)
         painter.drawText(area, int(Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap), self._note)
 
@@ -273,63 +223,12 @@ class TreeView(ZoomArea):
         area = QRectF(self.viewport().rect()).adjusted(20, 8, -20, -8)
         flags = int(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
         words = QFontMetricsF(self.font()).boundingRect(area, flags, self._message)
-        tall = area.height() > _GHOST.height() + 16 + words.height()
-        above = _GHOST.height() + 16 if tall else 0.0
+        tall = area.height() > GHOST_HEIGHT + 16 + words.height()
+        above = GHOST_HEIGHT + 16 if tall else 0.0
         top = area.top() + max(0.0, (area.height() - above - words.height()) / 2)
         if tall:
-            _paint_ghost(painter, QPointF(area.center().x() - _GHOST.width() / 2, top), colours)
+            paint_ghost(painter, QPointF(area.center().x() - GHOST_WIDTH / 2, top), colours)
         painter.setFont(self.font())
         painter.setPen(colours.muted)
         area.setTop(top + above)
         painter.drawText(area, flags, self._message)
-
-
-def _chance(item: Item) -> str:
-    """The probability written into a box: the head's for a guess, the target's for its own token."""
-    if item.kind is Kind.ROOT:
-        return ""
-    if item.kind is Kind.BONUS:
-        return "" if item.target_probability is None else percent(item.target_probability)
-    return percent(item.draft_probability)
-
-
-def _rect(box: Box) -> QRectF:
-    return QRectF(box.x, box.y, box.width, box.height)
-
-
-def _edge(parent: Box, bend: float, child: Box) -> QPainterPath:
-    """Straight to the end of the parent's column, then a curve to the child."""
-    path = QPainterPath(QPointF(parent.right, parent.centre_y))
-    path.lineTo(bend, parent.centre_y)
-    middle = (bend + child.x) / 2
-    path.cubicTo(
-        QPointF(middle, parent.centre_y), QPointF(middle, child.centre_y), QPointF(child.x, child.centre_y)
-    )
-    return path
-
-
-_GHOST = QSize(190, 84)
-_GHOST_BOXES = tuple(Box(x, y, 42, 18) for x, y in ((0, 4), (74, 4), (148, 4), (74, 34), (148, 34), (148, 62)))
-
-
-def _paint_ghost(painter: QPainter, at: QPointF, colours: theme.Tokens) -> None:
-    """A small tree without words, for the empty states."""
-    painter.save()
-    painter.translate(at)
-
-    def pen(strong: bool) -> QPen:
-        made = QPen(colours.edge, 1.6 if strong else 1.0)
-        if not strong:
-            made.setDashPattern([4, 3])
-        return made
-
-    for parent, child in ((0, 1), (1, 2), (0, 3), (3, 4), (3, 5)):
-        painter.setPen(pen(child < 3))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawPath(_edge(_GHOST_BOXES[parent], _GHOST_BOXES[parent].right, _GHOST_BOXES[child]))
-    for number, box in enumerate(_GHOST_BOXES):
-        painter.setPen(pen(number < 3))
-        painter.setBrush(colours.background_alt)
-        radius = 9.0 if number == 0 else 5.0 if number < 3 else 2.0
-        painter.drawRoundedRect(_rect(box), radius, radius)
-    painter.restore()

@@ -65,9 +65,17 @@ class Writer:
     def small_width(self, text: str) -> float:
         return self._small.horizontalAdvance(text)
 
+    @property
+    def small_height(self) -> float:
+        return self._small.height()
+
+    def small_elided(self, text: str, room: float) -> str:
+        """Small text on one line of at most ``room`` units."""
+        return self._small.elidedText(text, Qt.TextElideMode.ElideRight, room)
+
     def token(self, text: str, kind: Kind, limit: float) -> Written:
         """The token on one line of at most ``limit`` units."""
-        quiet = kind is Kind.UNREACHED
+        quiet = kind in (Kind.UNREACHED, Kind.WINDOW)
         shown = visible(text)
         key = (shown, quiet, limit)
         found = self._kept.get(key)

@@ -133,6 +133,17 @@ class ZoomArea(QAbstractScrollArea):
         """A rectangle of the content in the viewport's pixels."""
         return QRectF(self.origin() + rect.topLeft() * self._zoom, rect.size() * self._zoom)
 
+    def reveal(self, rect: QRectF) -> None:
+        """Scroll as little as is needed to see a rectangle of the content."""
+        seen = self.to_viewport(rect).adjusted(-12, -12, 12, 12)
+        view = QRectF(self.viewport().rect())
+        for bar, near, far in (
+            (self.horizontalScrollBar(), seen.left() - view.left(), seen.right() - view.right()),
+            (self.verticalScrollBar(), seen.top() - view.top(), seen.bottom() - view.bottom()),
+        ):
+            if near < 0 or far > 0:
+                bar.setValue(bar.value() + round(near if near < 0 else min(far, near)))
+
     # ------------------------------------------------------------------ events
 
     def resizeEvent(self, event: QResizeEvent) -> None:

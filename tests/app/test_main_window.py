@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
+from app import theme
 from app.chat.conversation import ChatMessage, MessageState
 from app.chat.message_view import MessageView
 from app.main_window import MainWindow
@@ -250,6 +251,37 @@ def test_panel_and_transcript_point_at_each_other(qtbot: QtBot, open_window: Ope
     assert body.step == 5
     window.panel.step_selected.emit(reply.request_id, -1)
     assert body.step is None
-    body.step_clicked.emit(7)
-    history = window.panel.history
-    assert history is not None and window.panel.position == history.position_of(7)
+    stretch = reply.step_range(7)
+    assert stretch is not None
+    body.step_clicked.emit(7, stretch[0])
+    panel, history = window.panel, window.panel.history
+    assert history is not None and panel.position == history.position_of(7)
+    first = history.step(panel.position).pieces[0]
+    assert panel.view.pointed is not None
+    assert panel.view.tree.items[panel.view.pointed].text == first.text
+
+
+def test_a_token_of_the_tree_leads_to_its_place_in_the_text(qtbot: QtBot, open_window: OpenWindow) -> None:
+    window = open_window(replace(LONG, tokens_per_second=1000))
+    reply = ask(qtbot, window)
+    finish(qtbot, window)
+    panel, body = window.panel, view_of(window, reply).body
+    history = panel.history
+    assert history is not None
+    position = next(n for n in range(4, len(history)) if len(history.step(n).accepted) > 1)
+    panel.go_to(position)
+    step = history.step(position)
+    with qtbot.waitSignal(panel.token_selected) as selected:
+        panel.view.token_clicked.emit(step.accepted[1])
+    _, index, begin, end = selected.args
+    stretch = reply.step_range(index)
+    assert stretch is not None and index == step.index
+    assert reply.text[stretch[0] + begin : stretch[0] + end] == step.pieces[1].text
+    piece = next(each for each in body.pieces() if each.layer.step == step.index)
+    reversed_ = [
+        found
+        for number in range(piece.document().blockCount())
+        for found in piece.document().findBlockByNumber(number).layout().formats()
+        if found.format.background().color() == theme.tokens(piece).accent
+    ]
+    assert sum(found.length for found in reversed_) == len(step.pieces[1].text)

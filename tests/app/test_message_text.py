@@ -223,11 +223,11 @@ def test_tokens_explain_themselves(qtbot: QtBot, text: MessageText, marks: Token
     assert text.explain(point) == "Step 1: drafted by the head, accepted by the target"
     with qtbot.waitSignal(text.step_clicked) as clicked:
         qtbot.mouseClick(text.viewport(), Qt.MouseButton.LeftButton, pos=point)
-    assert clicked.args == [1]
+    assert clicked.args[0] == 1 and text.source()[clicked.args[1]] in "fox"
     move_to(text, "away")
     with qtbot.waitSignal(text.step_clicked) as clicked:
         qtbot.keyClick(text, Qt.Key.Key_Return)
-    assert clicked.args == [2]
+    assert clicked.args[0] == 2
 
 
 def test_code_is_coloured_and_copied(qtbot: QtBot, text: MessageText) -> None:

@@ -88,7 +88,7 @@ def test_markup_in_tokens_is_shown_as_it_is(panel, qtbot) -> None:
     texts = {row.token for row in _table_rows(panel)}
     assert texts == {"<b>bold</b>", "<img␣src=x>", "<i>r</i>"}
     assert panel.transport.label.textFormat() is Qt.TextFormat.PlainText
-    assert panel.explanation.textFormat() is Qt.TextFormat.PlainText
+    assert panel.heading.explanation.textFormat() is Qt.TextFormat.PlainText
 
 
 def _table_rows(panel: TreePanel):
@@ -97,11 +97,11 @@ def _table_rows(panel: TreePanel):
 
 
 def test_the_explanation_opens_and_closes(panel, qtbot) -> None:
-    assert not panel.explanation.isVisible()
-    panel.explain_button.click()
-    assert panel.explanation.isVisible() and "guess" in panel.explanation.text()
-    panel.explain_button.click()
-    assert not panel.explanation.isVisible()
+    assert not panel.heading.explanation.isVisible()
+    panel.heading.button.click()
+    assert panel.heading.explanation.isVisible() and "guess" in panel.heading.explanation.text()
+    panel.heading.button.click()
+    assert not panel.heading.explanation.isVisible()
 
 
 def test_every_control_has_a_name(panel) -> None:
@@ -150,7 +150,7 @@ def test_nothing_is_cut_off_at_the_sides(panel, qtbot, width: int) -> None:
 def test_the_tab_key_goes_from_top_to_bottom(panel, qtbot) -> None:
     play(panel, steps(4))
     qtbot.waitUntil(shows(panel, 3))
-    at = panel.explain_button
+    at = panel.heading.button
     met = []
     while at is not panel.transport.slider and len(met) < 40:
         at = at.nextInFocusChain()

@@ -185,7 +185,7 @@ def test_odd_times_do_not_spoil_the_figures() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["app.tree_panel.history", "app.tree_panel.layout", "app.tree_panel.description", "app.compare.comparison"],
+    ["app.tree_panel.shelf", "app.tree_panel.forms", "app.tree_panel.jumps", "app.compare.comparison"],
 )
 def test_what_needs_no_window_needs_no_qt(module: str) -> None:
     code = f"import sys; sys.modules['PySide6'] = None; import {module}"

@@ -8,8 +8,9 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QAbstractButton, QApplication
 
-from app.tree_panel import panel as panel_module
-from app.tree_panel.panel import NO_REPLY, PLAIN_NOTE, PROMPT_NOTE, READING, TreePanel
+from app.tree_panel import pacer, shelf
+from app.tree_panel.explanation import DROPPED_NOTE, NO_REPLY, PLAIN_NOTE, PROMPT_NOTE, READING
+from app.tree_panel.panel import TreePanel
 from app.tree_panel.tree_view import TreeView
 from app.tree_panel.zoom_area import Zoom
 from engine.protocol import FinishReason, Mode
@@ -74,18 +75,18 @@ def test_never_more_than_sixty_frames_a_second(panel, frames, paints, qtbot) -> 
 
 
 def test_a_frame_that_takes_long_is_followed_by_a_longer_wait(panel, monkeypatch, qtbot) -> None:
-    monkeypatch.setattr(panel_module, "FRAME_BUDGET", -1.0)
+    monkeypatch.setattr(pacer, "FRAME_BUDGET", -1.0)
     for index in range(12):
         if index == 0:
             panel.begin_reply("r")
         panel.add_step(step(index))
         qtbot.waitUntil(shows(panel, index))
-    assert panel._interval == panel_module.SLOWEST_FRAME_MS
-    monkeypatch.setattr(panel_module, "FRAME_BUDGET", 10.0)
+    assert panel.pacer.interval == pacer.SLOWEST_FRAME_MS
+    monkeypatch.setattr(pacer, "FRAME_BUDGET", 10.0)
     for index in range(12, 17):
         panel.add_step(step(index))
         qtbot.waitUntil(shows(panel, index))
-    assert panel._interval < panel_module.SLOWEST_FRAME_MS
+    assert panel.pacer.interval < pacer.SLOWEST_FRAME_MS
 
 
 def test_a_hidden_panel_costs_nothing_and_catches_up(panel, frames, paints, qtbot) -> None:
@@ -95,7 +96,7 @@ def test_a_hidden_panel_costs_nothing_and_catches_up(panel, frames, paints, qtbo
     paints.clear()
     for one in steps(50):
         panel.add_step(one)
-        assert not panel._timer.isActive()  # nothing even waits
+        assert not panel.pacer.waits  # nothing even waits
     qtbot.wait(80)
     assert frames == [] and paints == []
     assert len(panel.history) == 50
@@ -249,7 +250,7 @@ def test_a_new_reply_is_followed_from_its_beginning(panel, qtbot) -> None:
 
 
 def test_earlier_replies_can_be_looked_at_until_they_are_forgotten(panel, qtbot) -> None:
-    for number in range(panel_module.REPLIES_KEPT + 1):
+    for number in range(shelf.REPLIES_KEPT + 1):
         played = steps(4, request_id=f"r{number}")
         play(panel, played)
         panel.finish_reply(finished(played))
@@ -297,11 +298,11 @@ def test_switching_eagle_in_a_reply_shows_trees_where_there_are_some(panel, qtbo
 
 
 def test_a_dropped_tree_is_explained(panel, qtbot, monkeypatch) -> None:
-    monkeypatch.setattr(panel_module, "TREE_BYTES", 2000)
+    monkeypatch.setattr(shelf, "TREE_BYTES", 2000)
     play(panel, steps(60, nodes=20))
     qtbot.waitUntil(shows(panel, 59))
     panel.go_to(1)
-    assert panel.view.note == panel_module.DROPPED_NOTE
+    assert panel.view.note == DROPPED_NOTE
     panel.go_to(59)
     assert panel.view.note == ""
 

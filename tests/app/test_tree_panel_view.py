@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QHelpEvent, QImage, QPainter, QPainterPath, QW
 from PySide6.QtWidgets import QToolTip
 
 from app import theme
-from app.tree_panel import marks, tree_view
+from app.tree_panel import marks, picture
 from app.tree_panel.layout import Kind
 from app.tree_panel.legend import Legend
 from app.tree_panel.tree_view import TreeView
@@ -116,8 +116,8 @@ def test_a_different_verdict_changes_the_picture(view: TreeView) -> None:
 
 def test_painting_lays_nothing_out(view: TreeView, monkeypatch) -> None:
     calls = []
-    real = tree_view.arrange
-    monkeypatch.setattr(tree_view, "arrange", lambda *a: calls.append(1) or real(*a))
+    real = picture.place
+    monkeypatch.setattr(picture, "place", lambda *a: calls.append(1) or real(*a))
     view.show_step(step(1, 60, 8))
     assert len(calls) == 1
     view.grab()
@@ -239,6 +239,10 @@ def test_the_legend_wraps_and_names_every_kind(qtbot) -> None:
     assert not legend.grab().isNull()
     for name in ("Root", "Accepted", "Rejected", "Not reached", "Bonus"):
         assert name in legend.accessibleDescription()
+    assert "Window" not in legend.accessibleDescription()
+    before = legend.grab().toImage()
+    legend.show_window(True)
+    assert "Window" in legend.accessibleDescription() and legend.grab().toImage() != before
 
 
 def test_outlines_are_closed_shapes_within_their_box(qapp) -> None:

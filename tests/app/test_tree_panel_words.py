@@ -9,7 +9,7 @@ from app.tree_panel.description import details, rows, summary, times_text, verdi
 from app.tree_panel.layout import Kind, items_of
 from app.tree_panel.token_text import isolated, percent, quoted, visible
 from engine.protocol import StepTimes
-from tests.app.tree_panel_steps import plain_steps, step
+from tests.app.tree_panel_steps import plain_steps, step, window_step
 
 MARKUP = ("<b>bold</b>", "<img src=x>", "&lt;script&gt;", "</td><h1>", "<!doctype html>", "<?xml version='1.0'?>")
 
@@ -84,7 +84,7 @@ def test_a_tooltip_tells_all_that_is_known() -> None:
         other for other in items if other.parent == item.parent and other.kind in (Kind.ACCEPTED, Kind.BONUS)
     )
     assert f"id {item.token_id}" in said and f"depth {item.depth}" in said
-    assert f"head gave it {percent(item.draft_probability)}" in said
+    assert f"draft gave it {percent(item.draft_probability)}" in said
     assert f"whole path {percent(item.path_probability)}" in said
     assert f"target gave it {percent(item.target_probability)}" in said
     assert f"the target chose {quoted(chosen.text)} here" in said
@@ -92,8 +92,8 @@ def test_a_tooltip_tells_all_that_is_known() -> None:
 
 def test_every_kind_has_its_own_verdict() -> None:
     seen = {}
-    for seed in range(20):
-        items = items_of(step(1, 20, 4, seed=seed))
+    for one in (window_step(1), *(step(1, 20, 4, seed=seed) for seed in range(20))):
+        items = items_of(one)
         seen.update({item.kind: verdict(items, number).split(":")[0] for number, item in enumerate(items)})
     assert set(seen) == set(Kind)
     assert len(set(seen.values())) == len(Kind)
