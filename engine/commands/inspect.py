@@ -91,7 +91,7 @@ def _head(folder: Path, target: Path | None) -> int:
         print(f"  drafts {config.draft_vocab_size:,} of {config.vocab_size:,} tokens")
         print(f"  {_taps(config)}")
         layers = TargetFacts.from_folder(target).num_layers if target else None
-        if questions := open_questions(checkpoint, layers):
+        if questions := open_questions(config, checkpoint.unsure, layers):
             print(f"  its files leave open {', '.join(questions)}: measured when it is loaded")
     if facts.max_positions:
         print(f"  trained for {facts.max_positions:,} positions")

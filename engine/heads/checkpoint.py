@@ -24,6 +24,7 @@ from engine.heads.formats import HeadFormat, recognise
 from engine.heads.medusa import MedusaCheckpoint, read_medusa
 from engine.heads.parsing import Unsure, parse_eagle1, parse_eagle3
 from engine.heads.shapes import Shapes, eagle1_shapes, eagle3_shapes, public_names
+from engine.heads.sizes import verify_sizes
 from engine.heads.strictness import AGAIN, verify_tensors
 
 _FREQUENCIES = "rotary_emb.inv_freq"
@@ -104,6 +105,9 @@ def _verified(
 ) -> dict[str, Tensor]:
     """The tensors under this program's names, after all checks. Errors say the file's own names."""
     names = public_names(format, shapes, tensors)
+    verify_sizes(
+        config, {name: tuple(tensors[public].shape) for name, public in names.items() if public in tensors}, source
+    )
     tensors = dict(tensors)
     for name in [name for name in tensors if name.endswith(_FREQUENCIES)]:
         _verify_frequencies(config, name, tensors.pop(name), source)

@@ -4,6 +4,9 @@ A head read under the wrong convention still runs and only drafts badly, and pub
 do not always say which convention they follow (:class:`engine.heads.parsing.Unsure`). So
 the target answers a few prompts, greedily, and each reading drafts a short chain after
 every token of the answers. What counts is how many tokens a step would have emitted.
+
+The same measure tells what no file does: a head with a square matrix stored transposed, or
+one made for another model of the same shape, accepts next to nothing (:func:`doubt`).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from torch import Tensor
 from engine.heads.checkpoint import Eagle1Checkpoint, Eagle3Checkpoint
 from engine.heads.config import Eagle3Config, EagleConfig, usual_taps
 from engine.heads.inference import EagleInference
+from engine.heads.medusa import MedusaConfig, MedusaHeads
 from engine.heads.parsing import Unsure
 from engine.models.decoder import Decoder
 
@@ -27,14 +31,19 @@ LEVELS = 3
 """Length of the chain that is drafted after each of them."""
 MARGIN = 0.05
 """Tokens a step by which another reading must beat the format's usual one."""
+CHECK_ROOTS = 16
+"""Chains that tell a head which knows nothing: one that is right two times in five at its first
+guess, as weak heads are, fails all of them once in 3,500 heads."""
+CHANCE = 1.05
+"""Tokens a step up to which a head knows nothing of its target."""
 
 
 @dataclass(frozen=True)
 class Reading:
     """One way to understand a head's files."""
 
-    config: EagleConfig
-    own_embedding: bool
+    config: EagleConfig | MedusaConfig
+    own_embedding: bool = False
     words: tuple[str, ...] = ()
     """What it assumes, one clause for each open point; empty where nothing is open."""
 
@@ -81,10 +90,9 @@ def readings(
     return tuple(Reading(config, own, words + more) for config, words in configs for own, more in tables)
 
 
-def open_questions(checkpoint: Eagle3Checkpoint, layers: int | None) -> tuple[str, ...]:
+def open_questions(config: Eagle3Config, unsure: Unsure, layers: int | None) -> tuple[str, ...]:
     """What has to be measured at load, in words; ``layers`` of the target if it is known."""
-    unsure = checkpoint.unsure
-    taps = unsure.taps if layers is None else len(_tap_readings(checkpoint.config, unsure, layers)) > 1
+    taps = unsure.taps if layers is None else len(_tap_readings(config, unsure, layers)) > 1
     named = (
         (taps, "whether tapped layers are counted by input or by output"),
         (unsure.residual, "where the residual starts"),
@@ -183,12 +191,18 @@ def acceptance_length(head: EagleInference, answers: Sequence[Answer]) -> float:
     All chains of an answer are drafted at once: a row attends to the pairs before its root
     and to its own guesses.
     """
-    accepted = roots = 0
-    for each in answers:
-        right = _chains(head, each)
-        accepted += int(right.cumprod(1).sum())
-        roots += len(right)
-    return 1 + accepted / max(roots, 1)
+    return _length([_chains(head, each) for each in answers])
+
+
+@torch.inference_mode()
+def medusa_acceptance_length(heads: MedusaHeads, decoder: Decoder, answers: Sequence[Answer]) -> float:
+    """As :func:`acceptance_length`, with the heads' likeliest tokens as the chain."""
+    return _length([_medusa_chains(heads, decoder, each) for each in answers])
+
+
+def _length(right: Sequence[Tensor]) -> float:
+    accepted = sum(int(each.cumprod(1).sum()) for each in right)
+    return 1 + accepted / max(sum(len(each) for each in right), 1)
 
 
 def _chains(head: EagleInference, each: Answer) -> Tensor:
@@ -229,6 +243,34 @@ def best_of(measured: Sequence[Measured]) -> Measured:
     """The best reading; the first, usual one unless another beats it by :data:`MARGIN`."""
     best = max(measured, key=lambda each: each.acceptance_length)
     return best if best.acceptance_length > measured[0].acceptance_length + MARGIN else measured[0]
+
+
+def doubt(measured: Sequence[Measured]) -> str:
+    """A warning for people where even the best reading foresees nothing of the target's own replies, or ""."""
+    if not measured or max(each.acceptance_length for each in measured) > CHANCE:
+        return ""
+    return (
+        "This head guesses no better than chance for this model: it foresees nothing of the model's own replies. "
+        "It was made for another model, or its file is damaged. Replies stay right, but they do not get faster: "
+        "choose another head, or chat without one."
+    )
+
+
+def enough(answers: Sequence[Answer]) -> bool:
+    """Whether the answers have the roots that a judgement takes."""
+    return sum(max(0, len(each.tokens) - each.start - LEVELS) for each in answers) >= CHECK_ROOTS
+
+
+def _medusa_chains(heads: MedusaHeads, decoder: Decoder, each: Answer) -> Tensor:
+    """As :func:`_chains`: head k guesses the token k + 2 places after the state's."""
+    levels = min(LEVELS, heads.config.heads)
+    first, last = max(each.start - 1, 0), len(each.tokens) - 1 - levels
+    rows = []
+    for at in range(first, last):
+        state, factor = decoder.normed(each.final[at : at + 1])
+        guesses = heads.propose_logits(state * factor)[:levels].argmax(-1).tolist()
+        rows.append([int(guess == each.tokens[at + 2 + level]) for level, guess in enumerate(guesses)])
+    return torch.tensor(rows, dtype=torch.long).view(-1, levels)
 
 
 def note(measured: Sequence[Measured]) -> str:

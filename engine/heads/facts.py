@@ -7,8 +7,8 @@ been downloaded, given as plain dictionaries.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from engine.heads.formats import HeadFormat, expected_format, recognise
 from engine.heads.medusa import MedusaCheckpoint, MedusaConfig, medusa_shapes, parse_medusa
 from engine.heads.parsing import parse_eagle1, parse_eagle3
 from engine.heads.shapes import eagle1_shapes, eagle3_shapes, public_names
+from engine.heads.sizes import verify_sizes
 from engine.heads.strictness import verify_header
+from engine.heads.thoughts import Thoughts, of_head, of_template, template_in
 from engine.models.config import DecoderConfig
 
 _BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
@@ -38,15 +40,17 @@ class TargetFacts:
     num_layers: int
     max_positions: int
     experts: int = 0
+    thoughts: Thoughts = Thoughts.UNKNOWN
     problem: str = ""
     """Why no head can be used with it, for people; empty when one can."""
 
     @classmethod
-    def from_config(cls, raw: Mapping[str, Any], name: str = "") -> TargetFacts:
-        """From a transformers ``config.json`` as a dictionary (raises ModelError when it has no shape)."""
+    def from_config(cls, raw: Mapping[str, Any], name: str = "", template: str = "") -> TargetFacts:
+        """From a transformers ``config.json`` as a dictionary, and the source of its chat template
+        where it is at hand (raises ModelError when the config has no shape)."""
         name = name or str(raw.get("_name_or_path") or "")
         try:
-            return cls.from_decoder(DecoderConfig.from_hf(raw), name)
+            return cls.from_decoder(DecoderConfig.from_hf(raw), name, template)
         except ModelError as error:
             text = raw.get("text_config")
             inner = {**raw, **text} if isinstance(text, Mapping) else raw
@@ -59,14 +63,15 @@ class TargetFacts:
                     num_layers=int(inner["num_hidden_layers"]),
                     max_positions=int(inner.get("max_position_embeddings", 0)),
                     experts=int(inner.get("num_experts") or inner.get("num_local_experts") or 0),
+                    thoughts=of_template(template, name),
                     problem=error.message,
                 )
             except (KeyError, TypeError, ValueError):
                 raise error from None
 
     @classmethod
-    def from_decoder(cls, config: DecoderConfig, name: str = "") -> TargetFacts:
-        """From the configuration of a target that the decoder can run."""
+    def from_decoder(cls, config: DecoderConfig, name: str = "", template: str = "") -> TargetFacts:
+        """From the configuration of a target that the decoder can run, and its chat template's source."""
         return cls(
             name=name,
             model_type=config.model_type,
@@ -75,6 +80,7 @@ class TargetFacts:
             num_layers=config.num_layers,
             max_positions=config.max_positions,
             experts=config.experts,
+            thoughts=of_template(template, name),
         )
 
     @classmethod
@@ -88,7 +94,7 @@ class TargetFacts:
             ) from error
         if not isinstance(raw, dict):
             raise ModelError(f"{folder / CONFIG} is not a JSON object.", "Choose another folder.")
-        return cls.from_config(raw, folder.name)
+        return cls.from_config(raw, folder.name, template_in(folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,8 @@ class HeadFacts:
     max_positions: int
     """Length it was trained for; 0 when that does not matter (Medusa)."""
     own_embedding: bool = False
+    thoughts: Thoughts = Thoughts.UNKNOWN
+    """Whether it was trained on replies with thoughts."""
     problem: str = ""
     """What is wrong with its files, for people; empty when nothing is."""
     bytes_by_part: tuple[tuple[str, int], ...] = ()
@@ -131,7 +139,7 @@ class HeadFacts:
                 )
             medusa = parse_medusa(raw, stored)
             problem = _problem(medusa_shapes(medusa), stored)
-            return cls._of_medusa(medusa, name, problem, _parts(stored))
+            return replace(cls._of_medusa(medusa, name, problem, _parts(stored)), thoughts=of_head(raw, name, medusa.target_name))
         config: EagleConfig
         if format is HeadFormat.EAGLE1:
             config = first = parse_eagle1(raw, stored)
@@ -141,8 +149,10 @@ class HeadFacts:
             shapes = eagle3_shapes(third[0])
         public = public_names(format, shapes, dict(stored))
         wanted = {public[own]: shapes[own] for own in public}
-        problem = _problem(wanted, stored) if complete else ""
-        return cls.of(config, format, name, problem, _parts(stored))
+        found = {own: stored[name].shape for own, name in public.items() if name in stored}
+        problem = _problem(wanted, stored, lambda: verify_sizes(config, found, "The file")) if complete else ""
+        facts = cls.of(config, format, name, problem, _parts(stored))
+        return replace(facts, thoughts=of_head(raw, name, config.target_name))
 
     @classmethod
     def of(
@@ -166,6 +176,7 @@ class HeadFacts:
             taps=third.taps if third else (),
             max_positions=config.max_position_embeddings,
             own_embedding=config.own_embedding,
+            thoughts=of_head({"training": config.training}, name, config.target_name),
             problem=problem,
             bytes_by_part=parts,
         )
@@ -213,8 +224,13 @@ def header(content: Mapping[str, Any]) -> dict[str, Stored]:
         raise HeadError("The header of the head's file is damaged.", "Download the head again.") from error
 
 
-def _problem(shapes: Mapping[str, tuple[int, ...]], stored: Mapping[str, Stored]) -> str:
+def _problem(
+    shapes: Mapping[str, tuple[int, ...]],
+    stored: Mapping[str, Stored],
+    before: Callable[[], None] = lambda: None,
+) -> str:
     try:
+        before()
         verify_header(shapes, stored)
     except HeadError as error:
         return error.message

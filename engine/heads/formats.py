@@ -52,10 +52,12 @@ def recognise(raw: Mapping[str, object], stored: Mapping[str, Stored]) -> HeadFo
     kind = raw.get("speculators_model_type")
     if kind not in (None, "eagle3"):
         raise _not_supported(f"This drafter is of the kind {kind!r}.")
+    _refuse_others(raw, stored)
     wide = [entry for name, entry in stored.items() if _PROJECTION.fullmatch(name)]
     if not wide:
         raise _not_supported("This is no EAGLE head: it has no attention layer of its own.")
-    hidden = flatten(raw).get("hidden_size")
+    # The tensors' own width: the config may be of another head, which is said later on.
+    hidden = hidden_of({name: entry.shape for name, entry in stored.items()}) or flatten(raw).get("hidden_size")
     # A majority, so that one damaged tensor is named later instead of changing the format.
     double = sum(
         len(entry.shape) == 2 and isinstance(hidden, int) and entry.shape[1] == 2 * hidden for entry in wide
@@ -73,6 +75,40 @@ def recognise(raw: Mapping[str, object], stored: Mapping[str, Stored]) -> HeadFo
         if name in _ARCHITECTURES:
             return _ARCHITECTURES[name]
     return HeadFormat.EAGLE3
+
+
+def hidden_of(shapes: Mapping[str, tuple[int, ...]]) -> int:
+    """The hidden size that most tensors of the first layer tell, under any format's names; 0 where none does."""
+    told = []
+    for name, shape in shapes.items():
+        layer, dot, rest = name.partition("layers.0." if name.startswith("layers.0.") else "midlayer.")
+        column = _HIDDEN_AT.get(rest)
+        if not layer and dot and column is not None and len(shape) > column:
+            told.append(shape[column])
+    return max(told, key=told.count) if told else 0
+
+
+def _refuse_others(raw: Mapping[str, object], stored: Mapping[str, object]) -> None:
+    """Drafters of other kinds whose files look like heads of EAGLE."""
+    architectures = raw.get("architectures")
+    for name in architectures if isinstance(architectures, list) else []:
+        found = _OTHERS.search(str(name))
+        if found:
+            raise _not_supported(f"This is a {found[0]} drafter, not an EAGLE head.")
+    if any(".q_a_proj." in name for name in stored):
+        raise _not_supported("This head has DeepSeek's multi-head latent attention.")
+
+
+_HIDDEN_AT = {
+    "input_layernorm.weight": 0,
+    "post_attention_layernorm.weight": 0,
+    "self_attn.o_proj.weight": 0,
+    "mlp.down_proj.weight": 0,
+    "mlp.gate_proj.weight": 1,
+    "mlp.up_proj.weight": 1,
+}
+"""Which dimension of a layer's tensor is the hidden size."""
+_OTHERS = re.compile("DFlash|DSpark|Domino|PEagle|MTP")
 
 
 def _not_supported(what: str) -> HeadError:

@@ -8,8 +8,20 @@ from pathlib import Path
 
 import torch
 
-from engine.heads.checkpoint import Eagle1Checkpoint, Eagle3Checkpoint, read_head
-from engine.heads.choosing import Reading, answer, best_of, measure, note, readings
+from engine.heads.checkpoint import Checkpoint, Eagle1Checkpoint, Eagle3Checkpoint, read_head
+from engine.heads.choosing import (
+    Answer,
+    Measured,
+    Reading,
+    answer,
+    best_of,
+    doubt,
+    enough,
+    measure,
+    medusa_acceptance_length,
+    note,
+    readings,
+)
 from engine.heads.config import Eagle3Config
 from engine.heads.eagle1_inference import Eagle1Inference, TargetParts
 from engine.heads.eagle3_inference import Eagle3Inference
@@ -21,7 +33,9 @@ from engine.heads.projections import MakeLinear, int8_linear
 from engine.models.decoder import Decoder
 
 Prompts = Callable[[], Sequence[Sequence[int]]]
-"""Gives a few prompts as token ids; asked only where something must be measured."""
+"""Gives a few prompts as token ids; asked only where something is measured."""
+Keep = Callable[[Sequence[Reading], Callable[[], tuple[Measured, ...]]], tuple[Measured, ...]]
+"""Given the readings and how to measure them: their figures, measured now or kept from before."""
 
 
 @dataclass(frozen=True)
@@ -44,34 +58,90 @@ def load_head(
     make_linear: MakeLinear = int8_linear,
     *,
     target_name: str = "",
+    template: str = "",
     prompts: Prompts = lambda: (),
     end_tokens: Sequence[int] = (),
     report: Callable[[str], None] = lambda _message: None,
+    keep: Keep | None = None,
 ) -> LoadedHead:
     """Read, check and prepare the head in ``folder`` for ``decoder``.
 
-    Raises HeadError naming the file, tensor or property at fault. ``prompts`` are
-    answered by the target where the head's files leave something open.
+    Raises HeadError naming the file, tensor or property at fault. ``prompts`` are answered by the
+    target where the head's files leave something open; the first of them also shows whether a head
+    from elsewhere knows this target at all. ``template`` is the source of its chat template.
     """
     checkpoint = read_head(folder)
     verdict = require_fit(
-        TargetFacts.from_decoder(decoder.config, target_name),
+        TargetFacts.from_decoder(decoder.config, target_name, template),
         HeadFacts.from_checkpoint(checkpoint, folder.name),
     )
     if isinstance(checkpoint, MedusaCheckpoint):
-        return LoadedHead(None, MedusaHeads(checkpoint, make_linear), verdict, verdict.reasons)
+        medusa = MedusaHeads(checkpoint, make_linear)
+        candidates = (Reading(checkpoint.config),)
+
+        def measured_on(answers: Sequence[Answer]) -> tuple[Measured, ...]:
+            return (Measured(candidates[0], medusa_acceptance_length(medusa, decoder, answers)),)
+
+        found = _figures(checkpoint, candidates, measured_on, decoder, prompts, end_tokens, report, keep)
+        return LoadedHead(None, medusa, verdict, _notes(verdict, found))
     candidates = readings(checkpoint, decoder.config.num_layers, decoder.weights.embedding)
     read_as = _reader(checkpoint, candidates[0], decoder, make_linear)
-    given = prompts() if len(candidates) > 1 else ()
-    if not given:
-        return LoadedHead(read_as(candidates[0]), None, verdict, verdict.reasons)
-    report("Measuring how to read the EAGLE head")
-    taps = sorted(
-        {tap for each in candidates if isinstance(each.config, Eagle3Config) for tap in each.config.taps}
+    found = _figures(
+        checkpoint,
+        candidates,
+        lambda answers: measure(read_as, candidates, answers),
+        decoder,
+        prompts,
+        end_tokens,
+        report,
+        keep,
     )
-    answers = [answer(decoder, prompt, taps, end_tokens) for prompt in given]
-    measured = measure(read_as, candidates, answers)
-    return LoadedHead(read_as(best_of(measured).reading), None, verdict, (*verdict.reasons, note(measured)))
+    chosen = best_of(found).reading if found else candidates[0]
+    return LoadedHead(read_as(chosen), None, verdict, _notes(verdict, found))
+
+
+def _notes(verdict: Pairing, found: Sequence[Measured]) -> tuple[str, ...]:
+    """Where no reading is any good it does not matter which one was kept."""
+    said = doubt(found) or (note(found) if len(found) > 1 else "")
+    return (*verdict.reasons, said) if said else verdict.reasons
+
+
+def _figures(
+    checkpoint: Checkpoint,
+    candidates: Sequence[Reading],
+    measured_on: Callable[[Sequence[Answer]], tuple[Measured, ...]],
+    decoder: Decoder,
+    prompts: Prompts,
+    end_tokens: Sequence[int],
+    report: Callable[[str], None],
+    keep: Keep | None,
+) -> tuple[Measured, ...]:
+    """How well each reading does on the target's own replies; nothing where that need not be asked.
+
+    Heads of our own trainer leave nothing open and were measured when they were made, so that
+    loading one costs no reply of the target. Where only one reading is possible, one reply shows
+    whether the head knows this target at all.
+    """
+    if len(candidates) == 1 and checkpoint.config.training:
+        return ()
+
+    def make() -> tuple[Measured, ...]:
+        answers: list[Answer] = []
+        for prompt in prompts():
+            if not answers:
+                report("Measuring how to read the EAGLE head" if len(candidates) > 1 else "Checking the head")
+            answers.append(answer(decoder, prompt, _taps(candidates), end_tokens))
+            if len(candidates) == 1 and enough(answers):
+                break
+        if not answers or (len(candidates) == 1 and not enough(answers)):
+            return ()
+        return measured_on(answers)
+
+    return make() if keep is None else keep(candidates, make)
+
+
+def _taps(candidates: Sequence[Reading]) -> list[int]:
+    return sorted({tap for each in candidates if isinstance(each.config, Eagle3Config) for tap in each.config.taps})
 
 
 def _reader(

@@ -10,6 +10,7 @@ from engine.errors import HeadError
 from engine.heads.config import Eagle3Config
 from engine.heads.facts import HeadFacts, TargetFacts
 from engine.heads.formats import HeadFormat
+from engine.heads.thoughts import caveat
 
 LONG_ENOUGH = 4096
 """Tokens of a chat that a head should have been trained for."""
@@ -74,15 +75,17 @@ def _against(target: TargetFacts, head: HeadFacts) -> list[str]:
     reasons = []
     if head.target_hidden_size != target.hidden_size:
         reasons.append(
-            f"It reads hidden states of width {head.target_hidden_size:,}, the model's have {target.hidden_size:,}."
+            f"It was made for hidden size {head.target_hidden_size:,}, this model has {target.hidden_size:,}."
         )
     elif head.hidden_size != target.hidden_size and not head.own_embedding:
         reasons.append(
-            f"It needs embeddings of width {head.hidden_size:,}, the model's have {target.hidden_size:,}, "
+            f"It needs embeddings of width {head.hidden_size:,}, this model's have {target.hidden_size:,}, "
             "and it brings none."
         )
     if head.vocab_size != target.vocab_size:
-        reasons.append(f"Its vocabulary has {head.vocab_size:,} tokens, the model's {target.vocab_size:,}.")
+        reasons.append(
+            f"It was made for a vocabulary of {head.vocab_size:,} tokens, this model has {target.vocab_size:,}."
+        )
     if head.taps and head.taps[-1] > target.num_layers:
         reasons.append(f"It taps layer {head.taps[-1] - 1}, the model has {target.num_layers} layers.")
     if not head.taps and head.format not in (HeadFormat.EAGLE1, HeadFormat.MEDUSA) and target.num_layers < 6:
@@ -98,8 +101,8 @@ def _caveats(target: TargetFacts, head: HeadFacts) -> list[str]:
         caveats.append(
             f"The head was made for {head.target_name}, which has the same shape; with another model it drafts worse."
         )
-    if _thinks(head.name, head.target_name) and not _thinks(target.name):
-        caveats.append("The head was trained on replies with thinking; where thinking is off it drafts less well.")
+    if words := caveat(target.thoughts, head.thoughts):
+        caveats.append(words)
     if 0 < head.max_positions < min(target.max_positions, LONG_ENOUGH):
         caveats.append(
             f"The head was trained on texts of up to {head.max_positions:,} tokens; in longer chats it drafts less well."
@@ -107,10 +110,6 @@ def _caveats(target: TargetFacts, head: HeadFacts) -> list[str]:
     if target.experts:
         caveats.append("The model is a mixture of experts, where drafting gains little.")
     return caveats
-
-
-def _thinks(*names: str) -> bool:
-    return any(re.search(r"(?<!no)(?<!no[-_])(?<!non[-_])think", name.lower()) for name in names)
 
 
 _PACKAGING = re.compile(

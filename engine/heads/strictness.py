@@ -2,6 +2,11 @@
 
 A head with a missing or misnamed tensor still runs; it only drafts nonsense, and the
 user sees a model that became slower for no reason.
+
+One thing no file shows: a square matrix that was stored transposed (a query projection
+where heads times their width is the hidden size, a Medusa block) has the right shape and
+finite numbers. Such a head only shows when it drafts, which is why loading measures
+(:func:`engine.heads.choosing.worse_than_a_guess`).
 """
 
 from __future__ import annotations

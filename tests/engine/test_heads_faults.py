@@ -89,12 +89,44 @@ def _config(described: Described, folder: Path, **changes: Any) -> Path:
     ("make", "changes", "words"),
     [
         pytest.param(eagle1_vicuna, {"bias": False}, "'fc.bias'", id="a bias that the config denies"),
-        pytest.param(eagle1_vicuna, {"num_key_value_heads": 2}, "k_proj.weight has shape", id="fewer keys"),
+        pytest.param(
+            eagle1_vicuna,
+            {"num_key_value_heads": 2},
+            "says 2 key/value heads of 8, together 16, but the tensors have 32",
+            id="fewer keys",
+        ),
+        pytest.param(
+            eagle1_vicuna,
+            {"num_attention_heads": 8, "head_dim": 8, "num_key_value_heads": 4},
+            "8 attention heads of 8, together 64, but the tensors have 32",
+            id="more heads",
+        ),
+        *(
+            pytest.param(
+                make, {"hidden_size": 4096}, "says hidden size 4,096, but the tensors have 32", id=f"{make.__name__} hidden"
+            )
+            for make in (eagle1_vicuna, safeailab, specforge, modelopt)
+        ),
+        pytest.param(
+            speculators,
+            {"transformer_layer_config": speculators().config["transformer_layer_config"] | {"hidden_size": 640}},
+            "says hidden size 640",
+            id="speculators hidden",
+        ),
+        pytest.param(
+            safeailab, {"intermediate_size": 44}, "says MLP size 44, but the tensors have 40", id="MLP size"
+        ),
+        pytest.param(
+            eagle1_vicuna, {"architectures": ["DFlashDraftModel"]}, "a DFlash drafter", id="DFlash without a mark"
+        ),
         pytest.param(eagle1_vicuna, {"hidden_act": "gelu"}, "'gelu'", id="activation"),
         pytest.param(eagle1_vicuna, {"quantization_config": {"bits": 4}}, "quantised", id="quantised"),
-        pytest.param(safeailab, {"draft_vocab_size": 13}, "lm_head.weight has shape", id="draft vocabulary"),
+        pytest.param(safeailab, {"draft_vocab_size": 13}, "says draft vocabulary 13, but the tensors have 14", id="draft vocabulary"),
         pytest.param(
-            safeailab, {"target_hidden_size": 24}, "lacks the tensor 'embed_tokens.weight'", id="target width"
+            safeailab,
+            {"target_hidden_size": 24},
+            "says target hidden size 24, but the tensors have 32",
+            id="target width",
         ),
         pytest.param(safeailab, {"rope_scaling": {"rope_type": "spiral"}}, "spiral", id="unknown RoPE"),
         pytest.param(safeailab, {"mlp_bias": True}, "MLP", id="MLP bias"),

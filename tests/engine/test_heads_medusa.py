@@ -132,9 +132,9 @@ def test_they_are_judged_and_loaded_like_any_head(tmp_path: Path) -> None:
     assert (facts.format, facts.target_name, facts.problem) == (HeadFormat.MEDUSA, "lmsys/vicuna", "")
     target = TargetFacts("lmsys/vicuna", "llama", WIDTH, VOCABULARY, 4, 2048)
     assert pair(target, facts).fit is Fit.FITS
-    assert "hidden states of width 12" in pair(replace(target, hidden_size=16), facts).words
+    assert "made for hidden size 12, this model has 16" in pair(replace(target, hidden_size=16), facts).words
     decoder = tiny.float_decoder(tiny.save(tiny.reference(), tmp_path / "target"))
-    with pytest.raises(HeadError, match="width 12, the model's have 64"):
+    with pytest.raises(HeadError, match="made for hidden size 12, this model has 64"):
         load_head(folder, decoder, dense_linear)
     wide = {"0.0.linear.weight": torch.eye(64), "0.0.linear.bias": torch.zeros(64)}
     fitting = wide | {"0.1.weight": torch.randn(tiny.VOCABULARY, 64)}

@@ -16,6 +16,7 @@ from engine.errors import HeadError
 from engine.heads.facts import HeadFacts, TargetFacts, header
 from engine.heads.formats import HeadFormat
 from engine.heads.pairing import Fit, pair, require_fit
+from engine.heads.thoughts import Thoughts, of_head, of_template, template_in
 from tests.engine import tiny
 from tests.engine.described_heads import ALL, HIDDEN, LAYERS, VOCABULARY, eagle1_vicuna, specforge
 
@@ -46,9 +47,9 @@ def test_every_described_head_fits_its_target(name: str) -> None:
     ("changes", "target", "words"),
     [
         pytest.param(
-            {}, {"hidden_size": 64}, "hidden states of width 32, the model's have 64", id="hidden size"
+            {}, {"hidden_size": 64}, "made for hidden size 32, this model has 64", id="hidden size"
         ),
-        pytest.param({}, {"vocab_size": 151936}, "24 tokens, the model's 151,936", id="vocabulary"),
+        pytest.param({}, {"vocab_size": 151936}, "a vocabulary of 24 tokens, this model has 151,936", id="vocabulary"),
         pytest.param({"taps": (2, 4, 9)}, {}, "taps layer 8, the model has 8 layers", id="taps"),
         pytest.param(
             {"taps": ()}, {"num_layers": 4}, "the usual ones do not exist in 4 layers", id="usual taps"
@@ -73,8 +74,30 @@ def test_what_does_not_fit_says_why(changes: dict[str, Any], target: dict[str, A
 @pytest.mark.parametrize(
     ("changes", "target", "words"),
     [
+        pytest.param({"thoughts": Thoughts.ALWAYS}, {}, "where thinking is off", id="thinking"),
         pytest.param(
-            {"name": "RedHatAI/Qwen3-8B-Thinking-speculator.eagle3"}, {}, "with thinking", id="thinking"
+            {"thoughts": Thoughts.ALWAYS},
+            {"thoughts": Thoughts.NEVER},
+            "with thinking, which this model does not do",
+            id="no thoughts to foresee",
+        ),
+        pytest.param(
+            {"thoughts": Thoughts.ALWAYS},
+            {"thoughts": Thoughts.SWITCHED},
+            "leave thinking on",
+            id="thinking can be switched",
+        ),
+        pytest.param(
+            {"thoughts": Thoughts.NEVER},
+            {"thoughts": Thoughts.SWITCHED},
+            "switch thinking off",
+            id="trained without thoughts",
+        ),
+        pytest.param(
+            {"thoughts": Thoughts.NEVER},
+            {"thoughts": Thoughts.ALWAYS},
+            "this model always thinks",
+            id="thoughts it never learned",
         ),
         pytest.param({"max_positions": 2048}, {}, "up to 2,048 tokens", id="short"),
         pytest.param(
@@ -108,6 +131,44 @@ def test_caveats(changes: dict[str, Any], target: dict[str, Any], words: str) ->
 )
 def test_names_that_are_no_reason_for_a_caveat(target: str, head: dict[str, str]) -> None:
     assert pair(replace(TARGET, name=target), facts(**head)).fit is Fit.FITS
+
+
+@pytest.mark.parametrize(
+    ("raw", "names", "found"),
+    [
+        ({}, ("RedHatAI/Qwen3-8B-Thinking-speculator.eagle3",), Thoughts.ALWAYS),
+        ({}, ("yuhuili/EAGLE3-DeepSeek-R1-Distill-LLaMA-8B",), Thoughts.ALWAYS),
+        ({}, ("x/eagle3", "Qwen/QwQ-32B"), Thoughts.ALWAYS),
+        ({}, ("x/Qwen3-8B_non-thinking",), Thoughts.NEVER),
+        ({}, ("AngelSlim/Qwen3-8B_eagle3",), Thoughts.UNKNOWN),
+        ({"chat_template": "qwen3-thinking"}, ("x/head",), Thoughts.ALWAYS),
+        ({"training": {"enable_thinking": False}}, ("x/head-thinking",), Thoughts.NEVER),
+        ({"training": {"data": {"chat_template": "deepseek-r1-distill"}}}, ("x/head",), Thoughts.ALWAYS),
+        ({"training": {"steps": 4, "shuffled": True}}, ("x/head",), Thoughts.UNKNOWN),
+    ],
+)
+def test_whether_a_head_learned_from_thoughts(
+    raw: dict[str, Any], names: tuple[str, ...], found: Thoughts
+) -> None:
+    assert of_head(raw, *names) is found
+
+
+def test_a_targets_template_tells_whether_it_thinks(tmp_path: Path) -> None:
+    switched = "{% if enable_thinking is false %}<think>\n\n</think>{% endif %}"
+    assert of_template(switched) is Thoughts.SWITCHED
+    assert of_template("{{ content.split('</think>')[-1] }}<think>") is Thoughts.ALWAYS
+    assert of_template("{{ messages }}", "Qwen/QwQ-32B") is Thoughts.NEVER
+    assert of_template("", "Qwen/QwQ-32B") is Thoughts.ALWAYS
+    assert template_in(tmp_path) == ""
+    several = [{"name": "tools", "template": "t"}, {"name": "default", "template": switched}]
+    settings = tmp_path / "tokenizer_config.json"
+    for content, template in (({"chat_template": several}, switched), ({"chat_template": "x"}, "x"), ([], "")):
+        settings.write_text(json.dumps(content), encoding="utf-8")
+        assert template_in(tmp_path) == template
+    (tmp_path / "chat_template.jinja").write_text(switched, encoding="utf-8")
+    raw = {"model_type": "made_up", "vocab_size": 9, "hidden_size": 4, "num_hidden_layers": 2}
+    (tmp_path / "config.json").write_text(json.dumps(raw), encoding="utf-8")
+    assert TargetFacts.from_folder(tmp_path).thoughts is Thoughts.SWITCHED
 
 
 def test_facts_come_from_configs_of_any_model() -> None:
@@ -166,7 +227,7 @@ def test_inspect_tells_what_a_head_is(
         assert words in text
     code, text = said(capsys, head, "--target", str(target_folder))
     assert code == 1
-    assert "does not fit" in text and "24 tokens, the model's 96" in text
+    assert "does not fit" in text and "24 tokens, this model has 96" in text
     vicuna = eagle1_vicuna().write(tmp_path / "vicuna")
     assert "SafeAILab EAGLE-1/2" in said(capsys, str(vicuna))[1]
     broken = replace(specforge(), tensors={k: v for k, v in specforge().tensors.items() if k != "fc.weight"})

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from engine.heads.checkpoint import read_eagle3, write_eagle3
-from engine.heads.choosing import Reading, acceptance_length, best_of, measure, note, readings
+from engine.heads.checkpoint import Checkpoint, read_eagle3, write_eagle3
+from engine.heads.choosing import Measured, Reading, acceptance_length, best_of, measure, note, readings
 from engine.heads.config import Eagle3Config
 from engine.heads.eagle3_inference import Eagle3Inference
 from engine.heads.loading import LoadedHead, load_head
 from engine.heads.parsing import Unsure
 from engine.heads.projections import dense_linear
+from engine.heads.writing import write_head
 from tests.engine import tiny
 from tests.engine.described_heads import ALL
 from tests.engine.public_files import as_speculators
@@ -130,6 +132,44 @@ def test_a_trainer_that_means_something_else_by_norm_output_is_measured(
     assert not loaded.eagle.config.norm_output
     assert acceptance_length(loaded.eagle, toy.answers) == pytest.approx(length)
     assert "before the last norm" in loaded.notes[-1]
+
+
+def _foreign(toy: Toy, kind: str) -> Checkpoint:
+    """A sound file of the right shape whose guesses are those that are least likely."""
+    ours: Checkpoint = getattr(toy, kind)
+    turned = ("lm_head", "o_proj", "down_proj", "fc.") if kind == "eagle1" else ("lm_head", ".1.weight")
+    tensors = {
+        name: -tensor if any(part in f".{name}" for part in turned) else tensor
+        for name, tensor in ours.tensors.items()
+    }
+    return replace(ours, config=replace(ours.config, training={}), tensors=tensors)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["eagle3", "eagle1", "medusa"])
+def test_a_head_that_foresees_nothing_is_told_of(kind: str, toy: Toy, tmp_path: Path) -> None:
+    """What no file shows: a head for another model of the same shape, or a square matrix stored transposed."""
+    write_head(tmp_path / "head", _foreign(toy, kind))
+    loaded = load_head(tmp_path / "head", toy.decoder, dense_linear, prompts=lambda: toy.prompts)
+    assert "no better than chance for this model" in loaded.notes[-1]
+    assert load_head(tmp_path / "head", toy.decoder, dense_linear).notes == ()  # not without prompts
+    ours = getattr(toy, kind)
+    write_head(tmp_path / "ours", ours)
+    asked = lambda: pytest.fail("a head of our own trainer was measured when it was made")  # noqa: E731
+    assert load_head(tmp_path / "ours", toy.decoder, dense_linear, prompts=asked).notes == ()
+
+
+def test_measuring_a_head_can_be_kept(toy: Toy, tmp_path: Path) -> None:
+    write_head(tmp_path / "head", _foreign(toy, "medusa"))
+    kept: dict[str, tuple[Measured, ...]] = {}
+
+    def keep(found: Sequence[Reading], make: Callable[[], tuple[Measured, ...]]) -> tuple[Measured, ...]:
+        return kept.setdefault(repr(found), ()) or kept.setdefault("made", make())
+
+    for _ in range(2):
+        loaded = load_head(tmp_path / "head", toy.decoder, prompts=lambda: toy.prompts, keep=keep)
+        assert "no better than chance" in loaded.notes[-1]
+    short = lambda: [toy.prompts[0]]  # noqa: E731
+    assert load_head(tmp_path / "head", toy.decoder, prompts=short, end_tokens=range(32)).notes == ()
 
 
 def test_the_described_heads_leave_open_only_what_their_formats_do(tmp_path: Path) -> None:
