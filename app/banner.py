@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QTo
 
 from app import icons, theme
 from app.language import tr
+from app.tab_order import in_order
 
 TOAST_MS = 8000
 
@@ -81,6 +82,7 @@ class Banner(QWidget):
             button = QPushButton(tr("Notices", "Copy details"))
             button.clicked.connect(self._copy)
             self._buttons.addWidget(button)
+        in_order([self.label, *self.offers(), self._close])
         self.show()
 
     def _take(self, offer: Offer) -> None:

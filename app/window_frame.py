@@ -8,7 +8,15 @@ from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QEvent, QSettings, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QLabel, QMainWindow, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QLabel,
+    QMainWindow,
+    QSplitter,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app import icons
 from app.actions import Actions, TopBar
@@ -25,6 +33,7 @@ from app.language import mark, tr
 from app.notices import NoticeArea
 from app.settings.store import SettingsStore
 from app.storage.store import ChatStore
+from app.tab_order import in_order
 from app.tour import Stop
 from app.tree_panel.panel import TreePanel
 
@@ -123,14 +132,13 @@ class WindowFrame(QMainWindow):
         self.statusBar().addWidget(self.status, 1)
         self.statusBar().addPermanentWidget(self.numbers)
         self.commands.fill_menus(self.menuBar(), self.chat_list)
-        for first, second in (
-            (self.chat_list.new_button, self.chat_list.search),
-            (self.chat_list.search, self.chat_list.view),
-            (self.chat_list.view, self.transcript),
-            (self.transcript, self.composer.edit),
-            (self.composer.edit, self.composer.send_button),
-        ):
-            QWidget.setTabOrder(first, second)
+        above = self.notices.findChildren(QAbstractButton)
+        in_order(
+            [
+                *self.chat_list.stops(), *above, *self.empty.buttons, *self.transcript.stops(),
+                *self.editing.findChildren(QAbstractButton), *self.composer.stops(), self.toast.button,
+            ]
+        )  # fmt: skip
 
     def tour_stops(self) -> tuple[Stop, ...]:
         """What the first-run tour points out."""

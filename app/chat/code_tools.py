@@ -113,6 +113,10 @@ class CodeTools(QObject):
 
     # ------------------------------------------------------------------ buttons
 
+    @property
+    def buttons(self) -> list[QToolButton]:
+        return [self._buttons[number] for number in sorted(self._buttons)]
+
     def _add_button(self, number: int) -> None:
         button = self._buttons.get(number)
         if button is None:

@@ -184,6 +184,10 @@ class Composer(QWidget):
         """What was typed, and the attached files behind it."""
         return attachments.joined(self.edit.toPlainText(), self.files.attachments)
 
+    def stops(self) -> list[QWidget]:
+        """Where Tab stops in here."""
+        return [self.files, self.attach_button, self.edit, self.send_button]
+
     def set_text(self, text: str) -> None:
         if text != self.text:
             typed, files = attachments.parted(text)

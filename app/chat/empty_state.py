@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app import icons
+from app.chat.column import MessageColumn
 from app.language import mark, tr
 
 EXAMPLES = (
@@ -20,14 +30,19 @@ EXAMPLES = (
 """Short questions with one kind of answer: what a small model without instruction tuning can follow."""
 
 
-class EmptyState(QWidget):
-    """Centred in the transcript's place."""
+class EmptyState(QScrollArea):
+    """Centred in the transcript's place; scrolls where there is no room for it."""
 
     chosen = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        outer = QVBoxLayout(self)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        page = MessageColumn()
+        outer = QVBoxLayout(page)
         outer.setContentsMargins(24, 24, 24, 24)
         outer.setSpacing(6)
         outer.addStretch(3)
@@ -39,6 +54,7 @@ class EmptyState(QWidget):
         self._title = QLabel(tr("Examples", "What shall we write?"))
         self._title.setProperty("textRole", "display")
         self._title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self._title.setWordWrap(True)
         outer.addWidget(self._title)
         hint = QLabel(
             tr(
@@ -69,7 +85,7 @@ class EmptyState(QWidget):
         outer.addWidget(cards, 0)
         outer.setAlignment(cards, Qt.AlignmentFlag(0))
         outer.addStretch(4)
-        self._cards = cards
+        self.setWidget(page)
 
 
 class _Card(QPushButton):

@@ -10,11 +10,13 @@ from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
     QDialogButtonBox,
+    QFrame,
     QHBoxLayout,
     QInputDialog,
     QLabel,
     QPlainTextEdit,
     QPushButton,
+    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -25,6 +27,8 @@ from app.settings.own_values import OwnValues
 from app.storage.store import ChatStore
 from engine.protocol import GenerationSettings
 
+FRAME = 60
+"""Height left to the title bar, and to what else stands on the screen."""
 NO_PRESET = mark("Instructions", "Choose a preset…")
 
 
@@ -55,11 +59,10 @@ class InstructionsDialog(QDialog):
         self.prompt.setAccessibleName(tr("Instructions", "System prompt"))
         self.prompt.setTabChangesFocus(True)
         label.setBuddy(self.prompt)
-        column.addWidget(label)
-        column.addWidget(self.prompt, 1)
+        self.prompt.setMinimumHeight(4 * self.prompt.fontMetrics().lineSpacing())
         self.values = OwnValues(common)
         self.values.fill(chat.overrides)
-        column.addLayout(self.values)
+        column.addWidget(self._scrolled(label), 1)
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Save | QDialogButtonBox.StandardButton.Cancel)
         self.save_button = box.button(QDialogButtonBox.StandardButton.Save)
         self.clear_button = box.addButton(
@@ -69,7 +72,25 @@ class InstructionsDialog(QDialog):
         box.accepted.connect(self._save)
         box.rejected.connect(self.reject)
         column.addWidget(box)
-        self.resize(560, 680)
+        self.resize(560, min(680, self.screen().availableSize().height() - FRAME))
+
+    def _scrolled(self, label: QLabel) -> QScrollArea:
+        """The prompt and the values: with large text they are higher than a screen."""
+        inner = QWidget()
+        fields = QVBoxLayout(inner)
+        fields.setContentsMargins(0, 0, 0, 0)
+        fields.setSpacing(10)
+        fields.addWidget(label)
+        fields.addWidget(self.prompt, 1)
+        fields.addLayout(self.values)
+        area = QScrollArea()
+        area.setWidget(inner)
+        area.setWidgetResizable(True)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setMinimumWidth(inner.minimumSizeHint().width() + area.verticalScrollBar().sizeHint().width())
+        return area
 
     def _build_presets(self) -> QHBoxLayout:
         row = QHBoxLayout()

@@ -124,6 +124,10 @@ class ChatListPanel(QWidget):
         self.folder_menu = QMenu(tr("Chats", "Move to f&older"), self)
         self.folder_menu.aboutToShow.connect(self._fill_folders)
 
+    def stops(self) -> list[QWidget]:
+        """Where Tab stops in here."""
+        return [self.new_button, self.search, self.view]
+
     # ------------------------------------------------------------------ search
 
     def focus_search(self) -> None:

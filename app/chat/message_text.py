@@ -119,9 +119,9 @@ class MessageText(QTextEdit):
     def is_built(self) -> bool:
         return self._growing is not None
 
-    def last_stop(self) -> QWidget:
-        """The last that Tab reaches in here: the button of the last code, or the text."""
-        return self._code.last_button or self
+    def stops(self) -> list[QWidget]:
+        """Where Tab stops in here: the text, and the button of each code."""
+        return [self, *self._code.buttons]
 
     def source(self) -> str:
         """The text as written."""

@@ -224,6 +224,13 @@ class MessageView(QWidget):
         if self.message.role is Role.USER:
             self._edit.setEnabled(free)
 
+    def stops(self) -> list[QWidget]:
+        """Where Tab stops in here, from top to bottom."""
+        switch = [self.versions.before, self.versions.after]
+        if self.message.role is Role.USER:
+            return [*self.body.stops(), self._more, *switch, self._copy, self._edit]
+        return [*self.body.stops(), self._copy, self._copy_source, self._again, self._continue, *switch]
+
     # ------------------------------------------------------------------ actions
 
     @property

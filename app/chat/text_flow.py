@@ -15,7 +15,7 @@ from app.chat.message_text import MessageText
 from app.chat.token_marks import TokenMarks
 from app.language import numbers, tr
 from app.markdown.sections import PIECE, pieces
-from app.tab_order import insert_after
+from app.tab_order import in_order
 
 
 class TextFlow(QWidget):
@@ -85,6 +85,10 @@ class TextFlow(QWidget):
         for piece in self.pieces[-1:]:
             piece.settle()
 
+    def stops(self) -> list[QWidget]:
+        """Where Tab stops in here, behind this widget itself, which keeps the place."""
+        return [self, *(stop for piece in self.pieces for stop in piece.stops())]
+
     @property
     def text(self) -> str:
         """The text as written."""
@@ -92,7 +96,7 @@ class TextFlow(QWidget):
 
     def _add(self) -> MessageText:
         piece = MessageText(self._marks, self._literal)
-        name, before = self._name, self.pieces[-1].last_stop() if self.pieces else self
+        name, before = self._name, self.pieces[-1].stops()[-1] if self.pieces else self
         if self.pieces:
             number = numbers.whole(len(self.pieces) + 1)
             name = tr("Reply", "{name}, part {number}").format(name=name, number=number)
@@ -103,7 +107,7 @@ class TextFlow(QWidget):
         piece.position_shown.connect(lambda area, piece=piece: self.position_shown.emit(piece, area))
         self.pieces.append(piece)
         self._layout.addWidget(piece)
-        insert_after(before, piece)
+        in_order([before, piece])
         return piece
 
     @staticmethod

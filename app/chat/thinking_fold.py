@@ -58,6 +58,9 @@ class ThinkingFold(QWidget):
     def is_open(self) -> bool:
         return self.button.isChecked()
 
+    def stops(self) -> list[QWidget]:
+        return [self.button, *self.flow.stops()]
+
     def open(self) -> None:
         self.button.setChecked(True)
 

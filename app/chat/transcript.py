@@ -19,15 +19,14 @@ from PySide6.QtWidgets import (
     QFrame,
     QPushButton,
     QScrollArea,
-    QToolButton,
     QToolTip,
     QVBoxLayout,
     QWidget,
 )
 
-from app import icons
 from app.chat.column import MessageColumn
 from app.chat.conversation import Chat, ChatMessage
+from app.chat.jump_button import JumpButton
 from app.chat.link_dialog import LinkDialog
 from app.chat.message_text import MessageText
 from app.chat.message_view import MessageView
@@ -99,13 +98,8 @@ class Transcript(QScrollArea):
         self._realiser.setSingleShot(True)
         self._realiser.setInterval(0)
         self._realiser.timeout.connect(self.realise)
-        self._jump = QToolButton(self)
-        self._jump.setObjectName("jumpToEnd")
-        icons.dress(self._jump, "down")
-        self._jump.setToolTip(tr("Reply", "Go to the newest text"))
-        self._jump.setAccessibleName(tr("Reply", "Go to the newest text"))
+        self._jump = JumpButton(self)
         self._jump.clicked.connect(self.follow)
-        self._jump.hide()
         bar = self.verticalScrollBar()
         bar.rangeChanged.connect(self._on_range)
         bar.valueChanged.connect(self._on_value)
@@ -115,6 +109,10 @@ class Transcript(QScrollArea):
     @property
     def chat(self) -> Chat | None:
         return self._chat
+
+    def stops(self) -> list[QWidget]:
+        """Where Tab stops, but for the messages, which put themselves behind the second."""
+        return [self, self._earlier, self._jump]
 
     def view_of(self, message: ChatMessage) -> MessageView | None:
         return self._views.get(message.id)
@@ -251,7 +249,8 @@ class Transcript(QScrollArea):
             if message.id not in self._views:
                 view = self._make_view(message)
                 self._layout.insertWidget(place + 1, view)
-                in_order(self._views[wanted[place - 1].id] if place else self._earlier, view)
+                before = self._views[wanted[place - 1].id].stops()[-1] if place else self._earlier
+                in_order([before, *view.stops()])
             elif message.is_running and not len(message.changed):
                 self._watch(message)  # it is being continued
                 self._mark(message)
@@ -365,15 +364,7 @@ class Transcript(QScrollArea):
             bar.setValue(top - self.viewport().height() // 3)
 
     def _place_jump(self) -> None:
-        self._jump.setVisible(not self._follow and bool(self._views))
-        size = self._jump.sizeHint()
-        area = self.viewport().geometry()
-        self._jump.setGeometry(
-            area.center().x() - size.width() // 2,
-            area.bottom() - size.height() - 10,
-            size.width(),
-            size.height(),
-        )
+        self._jump.place(not self._follow and bool(self._views))
 
     def event(self, event: QEvent) -> bool:
         """Say of the token under the pointer where it came from; texts pass their tool tips on to here."""

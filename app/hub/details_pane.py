@@ -24,6 +24,7 @@ from app.hub.memory_bar import MemoryBar
 from app.hub.row_list import Row, RowList, Tone
 from app.language import tr
 from app.language.engine_texts import of_engine
+from app.tab_order import in_order
 from engine.protocol.hub import Fit, HeadChoice, PairVerdict, Problem
 
 NO_HEAD = "no head"
@@ -74,6 +75,7 @@ class ProblemStrip(QWidget):
             button.clicked.connect(lambda _=False, act=act: act())
             self._buttons.addWidget(button)
         self._buttons.addStretch(1)
+        in_order([self.text, *self.findChildren(QPushButton)])
         self.show()
 
     def offered(self) -> list[str]:
@@ -113,6 +115,8 @@ class DetailsPane(QWidget):
         self.heads.setMinimumHeight(90)
         self.heads.chosen.connect(lambda row: self._on_head(row))
         self.verdict = label(self, "small")
+        self.tabs = QTabWidget(self)
+        self.tabs.setDocumentMode(True)
         self.facts = label(self)
         self.facts.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.facts.setContentsMargins(10, 10, 10, 10)
@@ -121,8 +125,6 @@ class DetailsPane(QWidget):
         self.files = QPlainTextEdit(self)
         self.files.setReadOnly(True)
         self.files.setAccessibleName(tr("Hub", "Files that are downloaded"))
-        self.tabs = QTabWidget(self)
-        self.tabs.setDocumentMode(True)
         for widget, name in (
             (self.facts, tr("Hub", "About")),
             (self.card, tr("Hub", "Model card")),
@@ -174,6 +176,11 @@ class DetailsPane(QWidget):
         outer.setSpacing(0)
         outer.addWidget(self.area, 1)
         outer.addLayout(buttons)
+
+    def stops(self) -> list[QWidget]:
+        """Where Tab stops in here; the strip's text keeps the place of its buttons."""
+        inside = (self.problem.text, self.heads, self.tabs.tabBar(), self.card, self.files)
+        return [*inside, self.page_button, self.fetch_button, self.load_button]
 
     # ------------------------------------------------------------------ what is shown
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QShowEvent
 from PySide6.QtWidgets import (
+    QAbstractButton,
     QDialog,
     QHBoxLayout,
     QPushButton,
@@ -27,6 +28,7 @@ from app.hub.queue_panel import QueuePanel
 from app.hub.search_page import SearchPage
 from app.hub.token_dialog import TokenDialog, account_words
 from app.language import tr
+from app.tab_order import in_order
 from engine.protocol import Load
 from engine.protocol.hub import HubModel, LocalEntry, PairOffer, PairVerdict, Phase
 from engine.protocol.hub_messages import (
@@ -42,6 +44,8 @@ from engine.protocol.hub_messages import (
     LookAt,
 )
 
+FRAME = 60
+"""Height left to the title bar, and to what else stands on the screen."""
 TOKENS_PAGE = "https://huggingface.co/settings/tokens"
 
 
@@ -91,7 +95,7 @@ class HubDialog(QDialog):
         self.setModal(False)
         self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
         self.setMinimumSize(760, 520)
-        self.resize(1080, 740)
+        self.resize(1080, min(740, self.screen().availableSize().height() - FRAME))
         self.pairs = PairsPage(client, self)
         self.search = SearchPage(client, self)
         self.local = LocalPage(client, self)
@@ -119,6 +123,7 @@ class HubDialog(QDialog):
         self.splitter.setStretchFactor(0, 5)
         self.splitter.setStretchFactor(1, 6)
         self.splitter.setChildrenCollapsible(False)
+        self.splitter.setSizes([490, 590])
         header = QHBoxLayout()
         header.setContentsMargins(12, 8, 10, 4)
         header.addWidget(self.pairs.about, 1)
@@ -133,6 +138,12 @@ class HubDialog(QDialog):
         below.setContentsMargins(4, 0, 4, 4)
         below.addWidget(self.queue)
         column.addLayout(below)
+        in_order(
+            [
+                self.account_button, *self.trouble.findChildren(QAbstractButton), self.tabs.tabBar(),
+                self.pairs.list, *self.search.stops(), *self.local.stops(), *self.pane.stops(), self.queue.title,
+            ]
+        )  # fmt: skip
 
     def _connect(self) -> None:
         client, pane = self.client, self.pane

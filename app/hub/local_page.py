@@ -63,6 +63,10 @@ class LocalPage(QWidget):
         client.imported.connect(self._on_imported)
         client.failed.connect(self._on_failed)
 
+    def stops(self) -> list[QWidget]:
+        """Where Tab stops in here."""
+        return [self.folder_button, self.file_button, self.list, self.draft_button, self.delete_button]
+
     def import_path(self, path: str) -> None:
         """Add a folder or GGUF file to the list, where it is."""
         self._request = self._client.next_id()

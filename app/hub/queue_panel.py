@@ -23,6 +23,7 @@ from app.hub import words
 from app.hub.client import HubClient
 from app.hub.details_pane import ACCOUNT_KINDS, label
 from app.language import tr
+from app.tab_order import in_order
 from engine.protocol.hub import DownloadState, Phase
 from engine.protocol.hub_messages import Cancel, HubCommand, Pause, Queue, Resume
 
@@ -56,10 +57,10 @@ class DownloadRow(QWidget):
         self.files = label(self, "small")
         self.files.hide()
         self.problem = label(self, "error")
-        self.pause = self._button(tr("Hub", "Pause"), self._on_pause)
-        self.more = self._button(tr("Hub", "Files"), self._on_files)
         self.link = self._button(tr("Hub", "Open its page"), self._on_link)
         self.token = self._button(tr("Hub", "Enter a token…"), self.token_requested.emit)
+        self.more = self._button(tr("Hub", "Files"), self._on_files)
+        self.pause = self._button(tr("Hub", "Pause"), self._on_pause)
         self.cancel = self._button(tr("Hub", "Cancel…"), self._on_cancel)
         texts = QVBoxLayout()
         texts.setSpacing(0)
@@ -84,6 +85,10 @@ class DownloadRow(QWidget):
         button.clicked.connect(lambda _=False: act())
         return button
 
+    def stops(self) -> list[QWidget]:
+        """Where Tab stops in here."""
+        return [self.link, self.token, self.more, self.pause, self.cancel]
+
     def show_state(self, state: DownloadState) -> None:
         before, self.state = self.state, state
         self.name.setText(state.repo_id)
@@ -107,7 +112,7 @@ class DownloadRow(QWidget):
         self.pause.setText(tr("Hub", "Try again") if problem else going_on)
         self.pause.setVisible(state.phase is not Phase.DONE)
         self.cancel.setText(tr("Hub", "Dismiss") if state.phase is Phase.DONE else tr("Hub", "Cancel…"))
-        for button in (self.pause, self.cancel, self.more):
+        for button in (self.link, self.token, self.more, self.pause, self.cancel):
             name = tr("Hub", "{action}: {name}")
             button.setAccessibleName(name.format(action=button.text().rstrip("…"), name=state.repo_id))
         self.more.setVisible(bool(state.files))
@@ -222,6 +227,7 @@ class QueuePanel(QWidget):
             self._column.removeWidget(row)
             row.hide()
             row.deleteLater()
+        moved = False
         for place, state in enumerate(ordered):
             if state.download_id not in self.rows:
                 row = DownloadRow(self)
@@ -232,8 +238,11 @@ class QueuePanel(QWidget):
             row = self.rows[state.download_id]
             if self._column.indexOf(row) != place:
                 self._column.insertWidget(place, row)
+                moved = True
             row.show_state(state)
         free = tr("Hub", "{size} free on the disk").format(size=words.size(event.free_disk))
+        if moved:
+            in_order([self.title, *(stop for state in ordered for stop in self.rows[state.download_id].stops())])
         self.title.setText(words.joined(_summary(event.downloads), free))
         self.setVisible(bool(event.downloads))
         self._fit_height()

@@ -81,9 +81,16 @@ class SearchPage(QWidget):
         client.failed.connect(self._on_failed)
         self._say(tr("Hub", "Type to search. With an empty field the most downloaded models are listed."))
 
+    def stops(self) -> list[QWidget]:
+        """Where Tab stops in here."""
+        boxes = (self.sort, self.family, self.licence, self.largest)
+        return [self.field, *boxes, self.with_head, self.fitting, self.list]
+
     def _box(self, name: str, choices: Iterable[str]) -> QComboBox:
         box = QComboBox(self)
         box.setAccessibleName(name)
+        box.setAccessibleDescription(name)  # on Linux the name of a box is what is chosen in it
+        box.setToolTip(name)
         box.addItems(list(choices))
         return box
 
