@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.language import mark, tr
+from app.language import mark, numbers, tr
 from app.language.engine_texts import of_engine
 from app.settings.load_form import LoadForm
 from app.settings.loading import LoadOptions, options_for, with_options
@@ -131,6 +131,8 @@ class MethodOption(QWidget):
 def _words(value: Any) -> str:
     if isinstance(value, bool):
         return tr("Model settings", "on") if value else tr("Model settings", "off")
+    if isinstance(value, float):
+        return numbers.significant(value, 3)
     return str(value)
 
 
