@@ -633,6 +633,10 @@
         <translation>Dateien</translation>
     </message>
     <message>
+        <source>Files of the same model in different precisions; one is downloaded</source>
+        <translation>Dateien desselben Modells in verschiedener Genauigkeit; eine wird heruntergeladen</translation>
+    </message>
+    <message>
         <source>Files that are downloaded</source>
         <translation>Dateien, die heruntergeladen werden</translation>
     </message>
@@ -703,6 +707,13 @@
     <message>
         <source>Looking at this machine…</source>
         <translation>Dieser Rechner wird geprüft…</translation>
+    </message>
+    <message numerus="yes">
+        <source>Looking for heads of %n more models…</source>
+        <translation>
+            <numerusform>Heads für %n weiteres Modell werden gesucht…</numerusform>
+            <numerusform>Heads für %n weitere Modelle werden gesucht…</numerusform>
+        </translation>
     </message>
     <message>
         <source>Looking…</source>
@@ -789,8 +800,8 @@
         <translation>Auf diesem Computer</translation>
     </message>
     <message>
-        <source>Only models for which the catalogue knows a head</source>
-        <translation>Nur Modelle, für die der Katalog einen Head kennt</translation>
+        <source>Only models for which the catalogue or the hub has a head that fits</source>
+        <translation>Nur Modelle, für die der Katalog oder der Hub einen passenden Head hat</translation>
     </message>
     <message>
         <source>Open its page</source>
@@ -803,6 +814,10 @@
     <message>
         <source>Pause</source>
         <translation>Anhalten</translation>
+    </message>
+    <message>
+        <source>Quantisation</source>
+        <translation>Quantisierung</translation>
     </message>
     <message>
         <source>Recommended</source>
@@ -978,6 +993,10 @@
     <message>
         <source>more than 24 GB</source>
         <translation>mehr als 24 GB</translation>
+    </message>
+    <message>
+        <source>no room on the disk</source>
+        <translation>kein Platz auf dem Datenträger</translation>
     </message>
     <message>
         <source>no speed-up published</source>
@@ -1733,6 +1752,20 @@
         </translation>
     </message>
     <message numerus="yes">
+        <source>%n levels</source>
+        <translation>
+            <numerusform>%n Ebene</numerusform>
+            <numerusform>%n Ebenen</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n passes ago</source>
+        <translation>
+            <numerusform>letzter Durchlauf</numerusform>
+            <numerusform>vor %n Durchläufen</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
         <source>%n places</source>
         <translation>
             <numerusform>%n Stelle</numerusform>
@@ -1824,8 +1857,20 @@
         <translation>Angenommen: Das Zielmodell wählte dieses Token auch</translation>
     </message>
     <message>
+        <source>All steps as JSON…</source>
+        <translation>Alle Schritte als JSON…</translation>
+    </message>
+    <message>
+        <source>All steps as an animated GIF…</source>
+        <translation>Alle Schritte als animiertes GIF…</translation>
+    </message>
+    <message>
         <source>Already chosen in the step before; the guesses start from it.</source>
         <translation>Schon im Schritt davor gewählt; von ihm gehen die Vermutungen aus.</translation>
+    </message>
+    <message>
+        <source>An animation holds {most} steps at most; the reply has {total}.</source>
+        <translation>Eine Animation fasst höchstens {most} Schritte; die Antwort hat {total}.</translation>
     </message>
     <message>
         <source>At step {step}: {notice}</source>
@@ -1852,8 +1897,32 @@
         <translation>Bonus-Token: vom Zielmodell selbst gewählt. Es beendet den Schritt und ist die nächste Wurzel.</translation>
     </message>
     <message>
+        <source>Cancel</source>
+        <translation>Abbrechen</translation>
+    </message>
+    <message>
+        <source>Cancelled. Nothing was written.</source>
+        <translation>Abgebrochen. Es wurde nichts geschrieben.</translation>
+    </message>
+    <message>
+        <source>Choose another file or folder.</source>
+        <translation>Wählen Sie eine andere Datei oder einen anderen Ordner.</translation>
+    </message>
+    <message>
+        <source>Choose another folder.</source>
+        <translation>Wählen Sie einen anderen Ordner.</translation>
+    </message>
+    <message>
         <source>Chosen by the target</source>
         <translation>Vom Zielmodell gewählt</translation>
+    </message>
+    <message>
+        <source>Chosen: no guessing, because it would be slower now.</source>
+        <translation>Gewählt: keine Vermutungen, weil sie jetzt bremsen würden.</translation>
+    </message>
+    <message>
+        <source>Chosen: {rows}, {levels}.</source>
+        <translation>Gewählt: {rows}, {levels}.</translation>
     </message>
     <message>
         <source>Copy</source>
@@ -1874,6 +1943,10 @@
     <message>
         <source>Depth {depth}: accepted in {accepted} of {steps} that guessed this far ({share} %)</source>
         <translation>Tiefe {depth}: angenommen in {accepted} von {steps}, die so weit vermuteten ({share} %)</translation>
+    </message>
+    <message>
+        <source>Dismiss</source>
+        <translation>Ausblenden</translation>
     </message>
     <message>
         <source>Draft</source>
@@ -1900,6 +1973,14 @@
         <translation>Eingabe zeigt ein Token im Text</translation>
     </message>
     <message>
+        <source>Expected on this machine, by rows that the target checks in one pass:</source>
+        <translation>Auf diesem Rechner zu erwarten, nach Zeilen, die das Zielmodell in einem Durchlauf prüft:</translation>
+    </message>
+    <message>
+        <source>Export</source>
+        <translation>Exportieren</translation>
+    </message>
+    <message>
         <source>First step (Home)</source>
         <translation>Erster Schritt (Pos1)</translation>
     </message>
@@ -1918,6 +1999,10 @@
     <message>
         <source>Follows</source>
         <translation>Folgt auf</translation>
+    </message>
+    <message>
+        <source>Free some space, or choose another disk.</source>
+        <translation>Schaffen Sie Platz, oder wählen Sie einen anderen Datenträger.</translation>
     </message>
     <message>
         <source>Guesses that the target confirmed, of all guesses so far. Only one path of a tree can be accepted, so the share is low even when guessing does well.</source>
@@ -1974,6 +2059,14 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Noch wurde nichts vermutet.</translation>
     </message>
     <message>
+        <source>Nothing has been measured yet.</source>
+        <translation>Noch wurde nichts gemessen.</translation>
+    </message>
+    <message>
+        <source>Nothing may be written into the folder “{folder}”.</source>
+        <translation>In den Ordner „{folder}“ darf nichts geschrieben werden.</translation>
+    </message>
+    <message>
         <source>Nothing was guessed in this step.</source>
         <translation>In diesem Schritt wurde nichts vermutet.</translation>
     </message>
@@ -2000,6 +2093,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>Picture</source>
         <translation>Bild</translation>
+    </message>
+    <message>
+        <source>Progress of the export</source>
+        <translation>Fortschritt des Exports</translation>
     </message>
     <message>
         <source>Prompt pass</source>
@@ -2038,6 +2135,14 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Wurzel: im Schritt davor vom Zielmodell gewählt</translation>
     </message>
     <message>
+        <source>Save this step or all steps as a file</source>
+        <translation>Diesen Schritt oder alle Schritte als Datei speichern</translation>
+    </message>
+    <message>
+        <source>Saved as {path}.</source>
+        <translation>Gespeichert als {path}.</translation>
+    </message>
+    <message>
         <source>Scroll the panel</source>
         <translation>Bereich rollen</translation>
     </message>
@@ -2064,6 +2169,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>So one pass can give several tokens, and the target still decides every one of them: wrong guesses cost a little time, never quality. τ (tau) is how many tokens a pass gave on average; without guessing it is 1.</source>
         <translation>So kann ein Durchlauf mehrere Token ergeben, und doch entscheidet das Zielmodell über jedes einzelne: Falsche Vermutungen kosten etwas Zeit, nie Qualität. τ (Tau) sagt, wie viele Token ein Durchlauf im Mittel ergab; ohne Vermutungen ist es 1.</translation>
+    </message>
+    <message>
+        <source>Speed by size</source>
+        <translation>Tempo nach Größe</translation>
     </message>
     <message>
         <source>Step of the reply</source>
@@ -2110,12 +2219,23 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Der Entwurf gab ihm {percent}</translation>
     </message>
     <message>
+        <source>The file could not be made: {reason}.</source>
+        <translation>Die Datei konnte nicht erstellt werden: {reason}.</translation>
+    </message>
+    <message>
         <source>The guesses of this early step were given up to save memory; its token and figures are kept.</source>
         <translation>Die Vermutungen dieses frühen Schritts wurden aufgegeben, um Speicher zu sparen; sein Token und seine Zahlen bleiben.</translation>
     </message>
     <message>
         <source>The helper at work is called {name}. {about}</source>
         <translation>Der Helfer bei der Arbeit heißt {name}. {about}</translation>
+    </message>
+    <message numerus="yes">
+        <source>The last %n steps up to here as an animated GIF…</source>
+        <translation>
+            <numerusform>Den letzten Schritt bis hier als animiertes GIF…</numerusform>
+            <numerusform>Die letzten %n Schritte bis hier als animiertes GIF…</numerusform>
+        </translation>
     </message>
     <message>
         <source>The reply ended before its first token.</source>
@@ -2134,8 +2254,24 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Die letzten Wörter des Textes, {words}, standen auch {where}. Vermutet wird, was dort auf sie folgte.</translation>
     </message>
     <message>
+        <source>There is no folder “{folder}”.</source>
+        <translation>Es gibt keinen Ordner „{folder}“.</translation>
+    </message>
+    <message>
         <source>There is no helper here: the target guesses for itself. In the grid it fills in several places of the text ahead at once, roughly at first and better with every pass. Sequences of words that come up there are collected, and those that begin with the text's last token stand above as guesses. The target checks them in the same pass, keeps the longest beginning that it agrees with and adds a token of its own, the bonus token.</source>
         <translation>Hier gibt es keinen Helfer: Das Zielmodell vermutet für sich selbst. Im Gitter füllt es mehrere kommende Stellen des Textes zugleich, erst grob und mit jedem Durchlauf besser. Wortfolgen, die dabei auftauchen, werden gesammelt, und die, die mit dem letzten Token des Textes beginnen, stehen oben als Vermutungen. Das Zielmodell prüft sie im selben Durchlauf, behält den längsten Anfang, mit dem es einverstanden ist, und fügt ein eigenes Token hinzu, das Bonus-Token.</translation>
+    </message>
+    <message>
+        <source>There is no room left on the disk for “{name}”.</source>
+        <translation>Auf dem Datenträger ist kein Platz mehr für „{name}“.</translation>
+    </message>
+    <message>
+        <source>This step as PNG…</source>
+        <translation>Diesen Schritt als PNG…</translation>
+    </message>
+    <message>
+        <source>This step as SVG…</source>
+        <translation>Diesen Schritt als SVG…</translation>
     </message>
     <message>
         <source>Time of this step</source>
@@ -2158,6 +2294,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Token je Schritt</translation>
     </message>
     <message>
+        <source>Try another format; the log has the details.</source>
+        <translation>Versuchen Sie ein anderes Format; Einzelheiten stehen im Protokoll.</translation>
+    </message>
+    <message>
         <source>Verdict</source>
         <translation>Urteil</translation>
     </message>
@@ -2178,12 +2318,16 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Fenster</translation>
     </message>
     <message>
-        <source>Window, {row}: not a guess, but where the next guesses come from</source>
-        <translation>Fenster, {row}: keine Vermutung, aber daraus kommen die nächsten</translation>
+        <source>Window ({row}): not a guess, but where the next guesses come from</source>
+        <translation>Fenster ({row}): keine Vermutung, aber daraus kommen die nächsten</translation>
     </message>
     <message>
         <source>Window: places ahead that the target fills in on the side</source>
         <translation>Fenster: kommende Stellen, die das Zielmodell nebenher füllt</translation>
+    </message>
+    <message>
+        <source>Writing “{name}”…</source>
+        <translation>„{name}“ wird geschrieben…</translation>
     </message>
     <message>
         <source>Zoom in (Ctrl++)</source>
@@ -2207,7 +2351,7 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     </message>
     <message>
         <source>accepted/drafted, {share} %</source>
-        <translation>angenommen/entworfen, {share} %</translation>
+        <translation>angenommen, {share} %</translation>
     </message>
     <message>
         <source>and the whole path {percent}</source>
@@ -2220,13 +2364,6 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>draft: the guesses are made. verify: the target checks all of them in one pass. accept: choosing the path and tidying the cache. other: the rest.</source>
         <translation>entwerfen: Die Vermutungen entstehen. prüfen: Das Zielmodell prüft alle in einem Durchlauf. annehmen: Der Pfad wird gewählt, der Cache aufgeräumt. Übriges: der Rest.</translation>
-    </message>
-    <message numerus="yes">
-        <source>from %n passes ago</source>
-        <translation>
-            <numerusform>aus dem letzten Durchlauf</numerusform>
-            <numerusform>von vor %n Durchläufen</numerusform>
-        </translation>
     </message>
     <message>
         <source>none</source>
@@ -2264,13 +2401,36 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <source>tokens/s, up to {speed}</source>
         <translation>Token/s, bis {speed}</translation>
     </message>
+    <message numerus="yes">
+        <source>up to %n rows</source>
+        <translation>
+            <numerusform>bis zu %n Zeile</numerusform>
+            <numerusform>bis zu %n Zeilen</numerusform>
+        </translation>
+    </message>
     <message>
         <source>verify</source>
         <translation>prüfen</translation>
     </message>
     <message>
+        <source>without guessing: {speed} tokens/s</source>
+        <translation>ohne Vermutungen: {speed} Token/s</translation>
+    </message>
+    <message>
+        <source>{accepted} of {drafted} guesses accepted so far</source>
+        <translation>bisher {accepted} von {drafted} Vermutungen angenommen</translation>
+    </message>
+    <message>
         <source>{kind}, depth {depth}</source>
         <translation>{kind}, Tiefe {depth}</translation>
+    </message>
+    <message>
+        <source>{rows}: {speed} tokens/s, {tokens} tokens a step</source>
+        <translation>{rows}: {speed} Token/s, {tokens} Token je Schritt</translation>
+    </message>
+    <message>
+        <source>{speed} tokens/s</source>
+        <translation>{speed} Token/s</translation>
     </message>
     <message>
         <source>{steps}, {least} to {most} tokens each; lately τ {tau} and {speed} tokens per second</source>
@@ -2283,6 +2443,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>{total} in all: {parts}</source>
         <translation>{total} insgesamt: {parts}</translation>
+    </message>
+    <message>
+        <source>“{name}” could not be written: {reason}.</source>
+        <translation>„{name}“ konnte nicht geschrieben werden: {reason}.</translation>
     </message>
 </context>
 <context>
@@ -3096,6 +3260,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Die Datei wird geprüft</translation>
     </message>
     <message>
+        <source>Checking the head</source>
+        <translation>Der Head wird geprüft</translation>
+    </message>
+    <message>
         <source>Children considered for each node, and nodes expanded at each level.</source>
         <translation>Kinder, die für jeden Knoten erwogen, und Knoten, die auf jeder Ebene erweitert werden.</translation>
     </message>
@@ -3492,16 +3660,20 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Es braucht einen EAGLE-Head. Wählen Sie einen für dieses Modell.</translation>
     </message>
     <message>
-        <source>It needs embeddings of width {0}, the model's have {1}, and it brings none.</source>
-        <translation>Er braucht Embeddings der Breite {0}, die des Modells haben {1}, und er bringt keine mit.</translation>
-    </message>
-    <message>
-        <source>It reads hidden states of width {0}, the model's have {1}.</source>
-        <translation>Er liest verborgene Zustände der Breite {0}, die des Modells haben {1}.</translation>
+        <source>It needs embeddings of width {0}, this model's have {1}, and it brings none.</source>
+        <translation>Er braucht Embeddings der Breite {0}, die dieses Modells haben {1}, und er bringt keine mit.</translation>
     </message>
     <message>
         <source>It taps layer {0}, the model has {1} layers.</source>
         <translation>Er zapft Schicht {0} an, das Modell hat {1} Schichten.</translation>
+    </message>
+    <message>
+        <source>It was made for a vocabulary of {0} tokens, this model has {1}.</source>
+        <translation>Er wurde für ein Vokabular von {0} Token gemacht, dieses Modell hat {1}.</translation>
+    </message>
+    <message>
+        <source>It was made for hidden size {0}, this model has {1}.</source>
+        <translation>Er wurde für die Zustandsbreite {0} gemacht, dieses Modell hat {1}.</translation>
     </message>
     <message>
         <source>It was made for {0}.</source>
@@ -3530,10 +3702,6 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>Its size is not known.</source>
         <translation>Seine Größe ist nicht bekannt.</translation>
-    </message>
-    <message>
-        <source>Its vocabulary has {0} tokens, the model's {1}.</source>
-        <translation>Sein Vokabular hat {0} Token, das des Modells {1}.</translation>
     </message>
     <message>
         <source>Keys and values take half a megabyte a token: no grouped queries.</source>
@@ -3884,8 +4052,24 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Der Head wurde auf Chinesisch trainiert.</translation>
     </message>
     <message>
+        <source>The head was trained on replies with thinking, which this model does not do: it drafts less well.</source>
+        <translation>Der Head wurde an Antworten mit Nachdenken trainiert, was dieses Modell nicht tut: Er entwirft weniger gut.</translation>
+    </message>
+    <message>
+        <source>The head was trained on replies with thinking: leave thinking on, or it drafts less well.</source>
+        <translation>Der Head wurde an Antworten mit Nachdenken trainiert: Lassen Sie das Nachdenken an, sonst entwirft er weniger gut.</translation>
+    </message>
+    <message>
         <source>The head was trained on replies with thinking; where thinking is off it drafts less well.</source>
         <translation>Der Head wurde an Antworten mit Nachdenken trainiert; wo es aus ist, entwirft er weniger gut.</translation>
+    </message>
+    <message>
+        <source>The head was trained on replies without thinking, and this model always thinks: it drafts less well.</source>
+        <translation>Der Head wurde an Antworten ohne Nachdenken trainiert, und dieses Modell denkt immer nach: Er entwirft weniger gut.</translation>
+    </message>
+    <message>
+        <source>The head was trained on replies without thinking: switch thinking off, or it drafts less well.</source>
+        <translation>Der Head wurde an Antworten ohne Nachdenken trainiert: Schalten Sie das Nachdenken aus, sonst entwirft er weniger gut.</translation>
     </message>
     <message>
         <source>The head was trained on texts of up to {0} tokens; in longer chats it drafts less well.</source>
@@ -4204,12 +4388,24 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Dieser Head entwirft alle Token auf einmal, was nicht unterstützt wird.</translation>
     </message>
     <message>
+        <source>This head guesses no better than chance for this model: it foresees nothing of the model's own replies. It was made for another model, or its file is damaged. Replies stay right, but they do not get faster: choose another head, or chat without one.</source>
+        <translation>Dieser Head rät für dieses Modell nicht besser als der Zufall: Er sieht nichts von den Antworten des Modells voraus. Er wurde für ein anderes Modell gemacht, oder seine Datei ist beschädigt. Die Antworten bleiben richtig, werden aber nicht schneller: Wählen Sie einen anderen Head, oder chatten Sie ohne.</translation>
+    </message>
+    <message>
+        <source>This head has DeepSeek's multi-head latent attention.</source>
+        <translation>Dieser Head hat DeepSeeks Multi-Head Latent Attention.</translation>
+    </message>
+    <message>
         <source>This head reads the model's final state only, a variant of EAGLE-3 that is not supported.</source>
         <translation>Dieser Head liest nur den letzten Zustand des Modells, eine Variante von EAGLE-3, die nicht unterstützt wird.</translation>
     </message>
     <message>
         <source>This head sets {0} to {1}, a variant that is not supported.</source>
         <translation>Dieser Head setzt {0} auf {1}, eine Variante, die nicht unterstützt wird.</translation>
+    </message>
+    <message>
+        <source>This is a {0} drafter, not an EAGLE head.</source>
+        <translation>Das ist ein Entwerfer der Art {0}, kein EAGLE-Head.</translation>
     </message>
     <message>
         <source>This is no EAGLE head: it has no attention layer of its own.</source>
@@ -4638,6 +4834,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>{0} {1}: it makes the reply slower here. It is tried again after {2} tokens.</source>
         <translation>{0} {1}: Das macht die Antwort hier langsamer. Nach {2} Token wird es wieder versucht.</translation>
+    </message>
+    <message>
+        <source>{0}: config.json says {1} {2}, but the tensors have {3}.</source>
+        <translation>{0}: config.json sagt {1} {2}, aber die Tensoren haben {3}.</translation>
     </message>
     <message>
         <source>{0}: d2t points to token {1}, outside the vocabulary of {2}.</source>

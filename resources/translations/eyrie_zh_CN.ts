@@ -628,6 +628,10 @@
         <translation type="unfinished"></translation>
     </message>
     <message>
+        <source>Files of the same model in different precisions; one is downloaded</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Files that are downloaded</source>
         <translation type="unfinished"></translation>
     </message>
@@ -698,6 +702,12 @@
     <message>
         <source>Looking at this machine…</source>
         <translation type="unfinished"></translation>
+    </message>
+    <message numerus="yes">
+        <source>Looking for heads of %n more models…</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
     </message>
     <message>
         <source>Looking…</source>
@@ -784,7 +794,7 @@
         <translation type="unfinished"></translation>
     </message>
     <message>
-        <source>Only models for which the catalogue knows a head</source>
+        <source>Only models for which the catalogue or the hub has a head that fits</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -797,6 +807,10 @@
     </message>
     <message>
         <source>Pause</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Quantisation</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -971,6 +985,10 @@
     </message>
     <message>
         <source>more than 24 GB</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>no room on the disk</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -1721,6 +1739,18 @@
         </translation>
     </message>
     <message numerus="yes">
+        <source>%n levels</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n passes ago</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
         <source>%n places</source>
         <translation type="unfinished">
             <numerusform></numerusform>
@@ -1807,7 +1837,19 @@
         <translation type="unfinished"></translation>
     </message>
     <message>
+        <source>All steps as JSON…</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>All steps as an animated GIF…</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Already chosen in the step before; the guesses start from it.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>An animation holds {most} steps at most; the reply has {total}.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -1835,7 +1877,31 @@
         <translation type="unfinished"></translation>
     </message>
     <message>
+        <source>Cancel</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Cancelled. Nothing was written.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Choose another file or folder.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Choose another folder.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Chosen by the target</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Chosen: no guessing, because it would be slower now.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Chosen: {rows}, {levels}.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -1856,6 +1922,10 @@
     </message>
     <message>
         <source>Depth {depth}: accepted in {accepted} of {steps} that guessed this far ({share} %)</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Dismiss</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -1883,6 +1953,14 @@
         <translation type="unfinished"></translation>
     </message>
     <message>
+        <source>Expected on this machine, by rows that the target checks in one pass:</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Export</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>First step (Home)</source>
         <translation type="unfinished"></translation>
     </message>
@@ -1900,6 +1978,10 @@
     </message>
     <message>
         <source>Follows</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Free some space, or choose another disk.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -1956,6 +2038,14 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
+        <source>Nothing has been measured yet.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Nothing may be written into the folder “{folder}”.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Nothing was guessed in this step.</source>
         <translation type="unfinished"></translation>
     </message>
@@ -1981,6 +2071,10 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Picture</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Progress of the export</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -2020,6 +2114,14 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
+        <source>Save this step or all steps as a file</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Saved as {path}.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Scroll the panel</source>
         <translation type="unfinished"></translation>
     </message>
@@ -2045,6 +2147,10 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>So one pass can give several tokens, and the target still decides every one of them: wrong guesses cost a little time, never quality. τ (tau) is how many tokens a pass gave on average; without guessing it is 1.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Speed by size</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -2092,12 +2198,22 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
+        <source>The file could not be made: {reason}.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>The guesses of this early step were given up to save memory; its token and figures are kept.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
         <source>The helper at work is called {name}. {about}</source>
         <translation type="unfinished"></translation>
+    </message>
+    <message numerus="yes">
+        <source>The last %n steps up to here as an animated GIF…</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
     </message>
     <message>
         <source>The reply ended before its first token.</source>
@@ -2116,7 +2232,23 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
+        <source>There is no folder “{folder}”.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>There is no helper here: the target guesses for itself. In the grid it fills in several places of the text ahead at once, roughly at first and better with every pass. Sequences of words that come up there are collected, and those that begin with the text's last token stand above as guesses. The target checks them in the same pass, keeps the longest beginning that it agrees with and adds a token of its own, the bonus token.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>There is no room left on the disk for “{name}”.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>This step as PNG…</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>This step as SVG…</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -2140,6 +2272,10 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
+        <source>Try another format; the log has the details.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Verdict</source>
         <translation type="unfinished"></translation>
     </message>
@@ -2160,11 +2296,15 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
-        <source>Window, {row}: not a guess, but where the next guesses come from</source>
+        <source>Window ({row}): not a guess, but where the next guesses come from</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
         <source>Window: places ahead that the target fills in on the side</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Writing “{name}”…</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -2203,12 +2343,6 @@ Send a message, and the guesses behind every token grow here.</source>
         <source>draft: the guesses are made. verify: the target checks all of them in one pass. accept: choosing the path and tidying the cache. other: the rest.</source>
         <translation type="unfinished"></translation>
     </message>
-    <message numerus="yes">
-        <source>from %n passes ago</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
-        </translation>
-    </message>
     <message>
         <source>none</source>
         <translation type="unfinished"></translation>
@@ -2245,12 +2379,34 @@ Send a message, and the guesses behind every token grow here.</source>
         <source>tokens/s, up to {speed}</source>
         <translation type="unfinished"></translation>
     </message>
+    <message numerus="yes">
+        <source>up to %n rows</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
     <message>
         <source>verify</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
+        <source>without guessing: {speed} tokens/s</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{accepted} of {drafted} guesses accepted so far</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>{kind}, depth {depth}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{rows}: {speed} tokens/s, {tokens} tokens a step</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{speed} tokens/s</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -2263,6 +2419,10 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>{total} in all: {parts}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>“{name}” could not be written: {reason}.</source>
         <translation type="unfinished"></translation>
     </message>
 </context>
@@ -3067,6 +3227,10 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
+        <source>Checking the head</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Children considered for each node, and nodes expanded at each level.</source>
         <translation type="unfinished"></translation>
     </message>
@@ -3463,15 +3627,19 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
-        <source>It needs embeddings of width {0}, the model's have {1}, and it brings none.</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>It reads hidden states of width {0}, the model's have {1}.</source>
+        <source>It needs embeddings of width {0}, this model's have {1}, and it brings none.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
         <source>It taps layer {0}, the model has {1} layers.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>It was made for a vocabulary of {0} tokens, this model has {1}.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>It was made for hidden size {0}, this model has {1}.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -3500,10 +3668,6 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Its size is not known.</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>Its vocabulary has {0} tokens, the model's {1}.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -3855,7 +4019,23 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
+        <source>The head was trained on replies with thinking, which this model does not do: it drafts less well.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The head was trained on replies with thinking: leave thinking on, or it drafts less well.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>The head was trained on replies with thinking; where thinking is off it drafts less well.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The head was trained on replies without thinking, and this model always thinks: it drafts less well.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The head was trained on replies without thinking: switch thinking off, or it drafts less well.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -4175,11 +4355,23 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
+        <source>This head guesses no better than chance for this model: it foresees nothing of the model's own replies. It was made for another model, or its file is damaged. Replies stay right, but they do not get faster: choose another head, or chat without one.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>This head has DeepSeek's multi-head latent attention.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>This head reads the model's final state only, a variant of EAGLE-3 that is not supported.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
         <source>This head sets {0} to {1}, a variant that is not supported.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>This is a {0} drafter, not an EAGLE head.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -4608,6 +4800,10 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>{0} {1}: it makes the reply slower here. It is tried again after {2} tokens.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{0}: config.json says {1} {2}, but the tensors have {3}.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
