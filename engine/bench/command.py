@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 130
     if arguments.sweep:
         return _sweep(store, variants, temperatures, arguments)
-    found = results(store.rows, variants, temperatures, _memory(bench))
+    found = results(store.rows, variants, temperatures, store.memory)
     store.write(
         {"results": [each.to_json() for each in found], "missing": missing, "peers": peer_lines(peer_rows)}
     )
@@ -114,8 +114,9 @@ def _measure(
         for turn, prompt, temperature in left:
             rows = bench.ask(prompt, temperature, turn)
             store.rows += rows
+            store.memory |= _memory(bench)
             store.write()
-            if prompt.name in chosen and temperature == 0 and min(row.tokens for row in rows) > 2:
+            if prompt.name in chosen and temperature == 0 and all(row.long_enough for row in rows):
                 for peer in peers:
                     rate = peer.tokens_per_second(bench.prompt_ids(prompt), rows[0].tokens)
                     found[peer.name].append((rate, {row.variant: row.rate for row in rows}))

@@ -22,6 +22,8 @@ class Store:
     about: Mapping[str, Any]
     """What the rows depend on: model, methods, lengths. Rows of another bench are not added to."""
     rows: list[Row] = field(default_factory=list)
+    memory: dict[str, int] = field(default_factory=dict)
+    """Bytes beside the target's that each variant held when it was last measured."""
 
     def resume(self) -> None:
         """Take over the rows of the file. Raises :class:`EngineError` for that of another bench."""
@@ -32,7 +34,8 @@ class Store:
         try:
             kept = json.loads(self.path.read_text(encoding="utf-8"))
             about, rows = kept["about"], [Row.from_json(raw) for raw in kept["rows"]]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            memory = {str(name): int(size) for name, size in kept.get("memory", {}).items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise EngineError(
                 f"{self.path} holds no bench: {error}.", "Name another file with --json."
             ) from error
@@ -43,7 +46,7 @@ class Store:
                 f"{self.path} holds a bench with another {', '.join(differing)}.",
                 "Repeat the options that it was begun with, or name another file with --json.",
             )
-        self.rows = rows
+        self.rows, self.memory = rows, memory
 
     def has(self, prompt: str, temperature: float) -> bool:
         return any(row.prompt == prompt and row.temperature == temperature for row in self.rows)
@@ -53,12 +56,8 @@ class Store:
         if self.path is None:
             return
         date = datetime.now(UTC).isoformat(timespec="seconds")
-        whole = {
-            "date": date,
-            "about": self.about,
-            **(more or {}),
-            "rows": [row.to_json() for row in self.rows],
-        }
+        rows = [row.to_json() for row in self.rows]
+        whole = {"date": date, "about": self.about, "memory": self.memory, **(more or {}), "rows": rows}
         part = self.path.with_name(self.path.name + ".part")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -112,7 +112,7 @@ def _drafting() -> str:
 
 
 def grid(method: str, text: str) -> list[Variant]:
-    """Every combination of ``name=value,value;name=value``, each a variant with fixed settings.
+    """Every combination of ``name=value,value;name=value`` that differs in effect, with fixed settings.
 
     Names that the method does not have are left out of the built-in grid; of a grid that was
     asked for they raise :class:`PromptError`.
@@ -129,14 +129,19 @@ def grid(method: str, text: str) -> list[Variant]:
         options_of(known, variant.settings(GenerationSettings()))
     if not axes:
         raise PromptError(f"{known.info.name} has no sizes to try.", "Give a grid: --grid name=value,value;…")
-    return [variant for variant in found if not _impossible(variant)]
+    by_effect: dict[tuple[tuple[str, SettingValue], ...], Variant] = {}
+    for variant in found:
+        by_effect.setdefault(_effect(variant), variant)
+    return list(by_effect.values())
 
 
-def _impossible(variant: Variant) -> bool:
-    """More levels than there are nodes for: the same as fewer levels."""
+def _effect(variant: Variant) -> tuple[tuple[str, SettingValue], ...]:
+    """Its settings with no more levels than there are nodes for."""
     sizes = dict(variant.options)
     nodes, depth = sizes.get("nodes"), sizes.get("depth")
-    return isinstance(nodes, int) and isinstance(depth, int) and depth > max(2, nodes - 1)
+    if isinstance(nodes, int) and isinstance(depth, int):
+        sizes["depth"] = min(depth, nodes - 1)
+    return tuple(sizes.items())
 
 
 def _method(name: str) -> Method:
