@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence
-from PySide6.QtWidgets import QLabel, QMainWindow, QMenuBar, QSizePolicy, QToolBar, QToolButton, QWidget
+from PySide6.QtWidgets import QLabel, QMainWindow, QMenuBar, QToolBar, QToolButton, QWidget
 
 from app import icons
 from app.chat.list_panel import ChatListPanel
+from app.elided_label import ElidedLabel
 from app.language import tr
 from app.language.engine_texts import of_engine
 from app.language.mnemonics import plain
@@ -152,11 +153,8 @@ class TopBar(QToolBar):
         self._model.setProperty("textRole", "label")
         self._model.setContentsMargins(8, 0, 4, 0)
         self.addWidget(self._model)
-        self._where = QLabel()
-        self._where.setTextFormat(Qt.TextFormat.PlainText)
+        self._where = ElidedLabel()
         self._where.setProperty("textRole", "small")
-        self._where.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self._where.setMinimumWidth(1)
         self.addWidget(self._where)
         self.addAction(actions.hub)
         self.addAction(actions.eagle)
@@ -189,8 +187,7 @@ class TopBar(QToolBar):
         """The model's name and where it runs; ``words`` stand there while there is none."""
         self._model.setText(model.name if model else "Eyrie")
         text = f"{model.device}  ·  {model.weight_format}" if model else words
-        self._where.setText(text)
-        self._where.setToolTip(text)
+        self._where.show_text(text)
 
     def show_eagle(self, model: ModelInfo | None, enabled: bool, own: ModelSettings) -> None:
         """The switch says in words whether drafting is on, off or cannot be had, and why."""
