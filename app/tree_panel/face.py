@@ -22,6 +22,8 @@ from PySide6.QtWidgets import (
 from app.language import tr
 from app.tree_panel.calibration_chart import CalibrationChart
 from app.tree_panel.charts import DepthChart
+from app.tree_panel.exporting import ExportButton, ExportStrip
+from app.tree_panel.exports import Source
 from app.tree_panel.figures_bar import FiguresBar
 from app.tree_panel.glyphs import Glyph, GlyphButton
 from app.tree_panel.heading import Heading
@@ -101,6 +103,7 @@ class PanelFace(QWidget):
         column.addWidget(self.notice)
         column.addLayout(tools)
         column.addWidget(self._card(), 1)
+        column.addWidget(self.export_strip)
         column.addWidget(self.transport)
         self._charts = QBoxLayout(QBoxLayout.Direction.TopToBottom)
         self._charts.setSpacing(14)
@@ -138,6 +141,8 @@ class PanelFace(QWidget):
         )
         self.copy_button.clicked.connect(self.table.copy)
         self.copy_button.hide()
+        self.export_strip = ExportStrip(self)
+        self.export_button = ExportButton(self.exported, self.export_strip, self)
         self.zoom_out = GlyphButton(Glyph.MINUS, tr("Panel", "Zoom out (Ctrl+−)"), self)
         self.zoom_fit = _text_button(self, tr("Panel", "Fit"), tr("Panel", "Fit the whole tree into the view"))
         self.zoom_fit.setCheckable(True)
@@ -153,9 +158,13 @@ class PanelFace(QWidget):
         for widget in (self.tree_button, self.table_button):
             row.addWidget(widget)
         row.addStretch(1)
-        for widget in (self.copy_button, self.zoom_out, self.zoom_fit, self.zoom_in):
+        for widget in (self.copy_button, self.zoom_out, self.zoom_fit, self.zoom_in, self.export_button):
             row.addWidget(widget)
         return row
+
+    def exported(self) -> Source | None:
+        """What there is to export now; the panel that shows something says it."""
+        return None
 
     def _card(self) -> QFrame:
         """Tree or table, and below it what the shapes mean."""
@@ -187,8 +196,10 @@ class PanelFace(QWidget):
             self.zoom_out,
             self.zoom_fit,
             self.zoom_in,
+            self.export_button,
             self.view,
             self.table,
+            self.export_strip.button,
             bar.slider,
             bar.first,
             bar.back,

@@ -7,6 +7,7 @@ top (`tree_bytes`).
 
 from __future__ import annotations
 
+import copy
 import math
 from array import array
 from bisect import bisect_left, bisect_right
@@ -168,6 +169,14 @@ class ReplyHistory:
 
     def finish(self, finished: Finished) -> None:
         self.finished = finished
+
+    def frozen(self) -> ReplyHistory:
+        """A copy that stays as it is while this one grows, for another thread to read."""
+        made = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, list | deque | array):
+                setattr(made, name, copy.copy(value))
+        return made
 
     # ------------------------------------------------------------------ reading
 

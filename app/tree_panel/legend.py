@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QFont, QFontMetrics, QHelpEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import (
+    QFont,
+    QFontMetricsF,
+    QHelpEvent,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app import theme
@@ -15,6 +26,13 @@ from app.tree_panel.layout import Kind
 _SWATCH = 21.0
 _GAP = 5.0
 _SPACING = 9.0
+
+
+class Entry(NamedTuple):
+    kind: Kind
+    name: str
+    text: str
+    place: QRectF
 
 
 class Legend(QWidget):
@@ -37,15 +55,8 @@ class Legend(QWidget):
             self.updateGeometry()
             self.update()
 
-    def _entries(self) -> list[tuple[Kind, str, str]]:
-        return [
-            (kind, tr("Panel", name), tr("Panel", text))
-            for kind, name, text in LEGEND
-            if kind is not Kind.WINDOW or self._window
-        ]
-
     def _describe(self) -> None:
-        self.setAccessibleDescription(" ".join(f"{name}: {text}" for _kind, name, text in self._entries()))
+        self.setAccessibleDescription(" ".join(f"{each.name}: {each.text}" for each in self._places(600)))
 
     def _small(self) -> QFont:
         font = QFont(self.font())
@@ -53,18 +64,8 @@ class Legend(QWidget):
             font.setPointSizeF(font.pointSizeF() * 0.88)
         return font
 
-    def _places(self, width: float) -> list[tuple[Kind, str, str, QRectF]]:
-        metrics = QFontMetrics(self._small())
-        line = metrics.height() + 6.0
-        x = y = 0.0
-        out: list[tuple[Kind, str, str, QRectF]] = []
-        for kind, name, text in self._entries():
-            wide = _SWATCH + _GAP + metrics.horizontalAdvance(name)
-            if x > 0 and x + wide > width:
-                x, y = 0.0, y + line
-            out.append((kind, name, text, QRectF(x, y, wide, line)))
-            x += wide + _SPACING
-        return out
+    def _places(self, width: float) -> list[Entry]:
+        return entries(width, self._small(), self._window)
 
     def hasHeightForWidth(self) -> bool:
         return True
@@ -95,16 +96,36 @@ class Legend(QWidget):
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        colours = theme.tokens(self)
-        base = self.palette().base().color()
-        painter.setFont(self._small())
-        for kind, name, _text, place in self._places(self.width()):
-            box = QRectF(place.left() + 1, place.center().y() - 7, _SWATCH - 2, 14)
-            marks.draw_box(painter, kind, box, colours, base)
-            if kind is not Kind.WINDOW:  # drawn without a sign, for there are many
-                marks.draw_icon(painter, kind, box.center(), colours, 7.0)
-            painter.setPen(self.palette().windowText().color())
-            painter.drawText(
-                place.adjusted(_SWATCH + _GAP, 0, 2, 0), Qt.AlignmentFlag.AlignVCenter, name
-            )
+        paint_entries(painter, self._places(self.width()), self._small(), self.palette())
         painter.end()
+
+
+def entries(width: float, font: QFont, window: bool) -> list[Entry]:
+    """What is explained and where, in lines of at most ``width``; ``window``: its rows as well."""
+    metrics = QFontMetricsF(font)
+    line = metrics.height() + 6.0
+    x = y = 0.0
+    out: list[Entry] = []
+    for kind, name, text in LEGEND:
+        if kind is Kind.WINDOW and not window:
+            continue
+        name = tr("Panel", name)
+        wide = _SWATCH + _GAP + metrics.horizontalAdvance(name)
+        if x > 0 and x + wide > width:
+            x, y = 0.0, y + line
+        out.append(Entry(kind, name, tr("Panel", text), QRectF(x, y, wide, line)))
+        x += wide + _SPACING
+    return out
+
+
+def paint_entries(painter: QPainter, shown: Sequence[Entry], font: QFont, palette: QPalette) -> None:
+    colours = theme.tokens(palette)
+    base = palette.base().color()
+    painter.setFont(font)
+    for kind, name, _text, place in shown:
+        box = QRectF(place.left() + 1, place.center().y() - 7, _SWATCH - 2, 14)
+        marks.draw_box(painter, kind, box, colours, base)
+        if kind is not Kind.WINDOW:  # drawn without a sign, for there are many
+            marks.draw_icon(painter, kind, box.center(), colours, 7.0)
+        painter.setPen(palette.windowText().color())
+        painter.drawText(place.adjusted(_SWATCH + _GAP, 0, 2, 0), Qt.AlignmentFlag.AlignVCenter, name)

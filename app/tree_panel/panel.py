@@ -18,7 +18,9 @@ from app.language import tr
 from app.language.engine_texts import of_engine
 from app.tree_panel.description import step_label
 from app.tree_panel.explanation import NO_REPLY, NOTHING_CAME, READING, note_of
+from app.tree_panel.exports import Source
 from app.tree_panel.face import PanelFace
+from app.tree_panel.figure import Look
 from app.tree_panel.history import ReplyHistory
 from app.tree_panel.jumps import item_in_picture, place_in_text
 from app.tree_panel.pacer import FramePacer
@@ -334,7 +336,15 @@ class TreePanel(PanelFace):
         if table:
             self.table.step_model.show_step(self.view.step)
 
-    # ------------------------------------------------------------------ tokens
+    # ------------------------------------------------------------------ tokens and files
+
+    def exported(self) -> Source | None:
+        """The reply that is shown, as it is now."""
+        if self._shown is None or not len(self._shown):
+            return None
+        position = self._position if self._position >= 0 else len(self._shown) - 1
+        look = Look.of(self.font(), self.palette())
+        return Source(self._shown.frozen(), position, look, self.heading.method_name)
 
     @Slot(int)
     def _token_clicked(self, number: int) -> None:
