@@ -1,16 +1,14 @@
-"""Measures this machine at load, in under two seconds, and keeps what it found.
+"""Measures this machine at load, in a few seconds, and keeps what it found.
 
 First the target alone, over more and more rows, in rounds over all counts so that a
-hiccup of the machine meets each of them alike, and the least time of each counts. Then the
-default method's drafter, over a larger tree than it will use, on a text of which the
-answers are the target's own. :mod:`engine.pilot` takes it from there.
+hiccup of the machine meets each of them alike, and the least time of each counts. Then every
+method's drafter, over larger trees than it will use, on a text of which the answers are
+the target's own: the default method's for longer, the others' for a few steps, which show what
+they cost and whether they are worth a try. :mod:`engine.pilot` takes it from there.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from statistics import median
@@ -20,11 +18,12 @@ import torch
 from torch import Tensor
 
 from engine.drafting.drafter import Drafter, TreeLimits
-from engine.drafting.method import Methods, options_of
+from engine.drafting.method import Methods
 from engine.models.cache import KVCache
 from engine.models.decoder import Decoder
-from engine.paths import cache_folder
+from engine.outlook import SUPPORT
 from engine.pilot import Pilot
+from engine.remembered import remembered
 from engine.sampling import Sampler
 from engine.settings import GenerationSettings
 from engine.target_rows import TargetRows
@@ -39,9 +38,13 @@ ROWS_SECONDS = 0.9
 LEAST_ROUNDS, MOST_ROUNDS = 2, 12
 DRAFT_SECONDS = 0.6
 PROMPT_TOKENS = 64
-DEPTHS = (8, 8, 3)
-"""Levels of the timed proposals: mostly deep, since a deep tree tells about shallower ones too."""
-VERSION = 1
+DEPTHS, OTHER_DEPTHS = (8, 8, 3), (4, 2)
+"""Levels of the timed proposals, of the default method and of others: mostly deep, since a deep tree
+tells about shallower ones too."""
+OTHER_SECONDS = 0.1
+"""For each method but the default one, beyond the steps that it needs."""
+MOST_DRAFTS = 48
+VERSION = 2
 """Of the file's contents."""
 
 
@@ -54,21 +57,24 @@ def measure(
 ) -> Timing:
     """Time the target and the default method on ``text``, token ids of some ordinary prose.
 
-    Takes :data:`ROWS_SECONDS` and :data:`DRAFT_SECONDS`, and as long as what it has begun.
+    Takes :data:`ROWS_SECONDS`, :data:`DRAFT_SECONDS` and :data:`OTHER_SECONDS` for each other method,
+    and as long as what it has begun.
     """
+    drafts: dict[str, tuple[float, float]] = {}
+    samples: dict[str, tuple[Sample, ...]] = {}
+    reading: dict[str, float] = {}
     with torch.inference_mode():
         prompt = list(text[:PROMPT_TOKENS])
         cache = decoder.new_cache(min(methods.equipment.context, decoder.config.max_positions))
         _read(decoder, cache, prompt, None)
         rows = _time_rows(decoder, cache, prompt[-1], clock)
-        method, _ = methods.choose(GenerationSettings())
-        if method.make is None:
-            return Timing(rows, {}, {})
-        drafter = method.make(methods.equipment)
-        options = options_of(method, GenerationSettings())
-        drafter.start(prompt, options, Sampler(GenerationSettings()))
-        draft, samples = _time_drafts(decoder, drafter, limits, prompt, clock)
-        return Timing(rows, {method.info.id: draft}, {method.info.id: samples})
+        for info in methods.infos:
+            if info.drafts and not info.problem:
+                drafted = _Drafted(decoder, methods, info.id, limits, prompt)
+                drafted.run(clock, info.id == methods.default)
+                drafts[info.id], reading[info.id] = drafted.costs()
+                samples[info.id] = tuple(drafted.samples)
+    return Timing(rows, drafts, samples, reading)
 
 
 def _read(decoder: Decoder, cache: KVCache, tokens: Sequence[int], drafter: Drafter | None) -> Tensor:
@@ -121,40 +127,64 @@ def _pass(decoder: Decoder, cache: KVCache, token: int, rows: int) -> None:
     decoder.argmax(hidden).tolist()
 
 
-def _time_drafts(
-    decoder: Decoder, drafter: Drafter, limits: TreeLimits, prompt: list[int], clock: Callable[[], float]
-) -> tuple[tuple[float, float], tuple[Sample, ...]]:
-    """((base, per level) seconds of a proposal, what its guesses were worth): greedy steps after ``prompt``."""
-    cache = decoder.new_cache(len(prompt) + 512)
-    hidden = _read(decoder, cache, prompt, drafter)
-    tokens = [*prompt, int(decoder.argmax(hidden))]
-    sampler = Sampler(GenerationSettings())
-    times: dict[int, list[float]] = {}
-    samples: list[Sample] = []
-    end = clock() + DRAFT_SECONDS
-    for step in range(48):
-        if clock() > end and step > len(DEPTHS):
-            break
-        depth = DEPTHS[step % len(DEPTHS)]
+class _Drafted:
+    """Greedy steps of one method after a prompt: what its proposals took, and what they were worth."""
+
+    def __init__(
+        self, decoder: Decoder, methods: Methods, name: str, limits: TreeLimits, prompt: list[int]
+    ) -> None:
+        settings = GenerationSettings(method=name)
+        method, options = methods.choose(settings)
+        assert method.make is not None
+        self._decoder = decoder
+        self._drafter = method.make(methods.equipment)
+        self._limits = limits
+        self._sampler = Sampler(settings)
+        self._cache = decoder.new_cache(len(prompt) + 512)
+        hidden = _read(decoder, self._cache, prompt, self._drafter)
+        self._tokens = [*prompt, int(decoder.argmax(hidden))]
+        self._drafter.start(self._tokens, options, self._sampler)
+        self._first: tuple[int, float] = (0, 0.0)
+        """(levels, seconds) of the first proposal, for which the prompt was read."""
+        self._times: dict[int, list[float]] = {}
+        self.samples: list[Sample] = []
+
+    def run(self, clock: Callable[[], float], default: bool) -> None:
+        depths = DEPTHS if default else OTHER_DEPTHS
+        end = clock() + (DRAFT_SECONDS if default else OTHER_SECONDS)
+        for step in range(MOST_DRAFTS):
+            if clock() > end and step > SUPPORT:
+                break
+            self._step(clock, depths[step % len(depths)])
+
+    def _step(self, clock: Callable[[], float], depth: int) -> None:
+        decoder, drafter, limits = self._decoder, self._drafter, self._limits
         wide = TreeLimits(max(24, limits.nodes), depth, max(limits.top_k, 4), worth=limits.worth / 4)
         began = clock()
-        tree = drafter.propose(tokens, wide)
+        tree = drafter.propose(self._tokens, wide)
         seconds = clock() - began
-        if step and len(tree) > 1:  # the first one reads the prompt as well
-            times.setdefault(tree.depth, []).append(seconds)
+        if self.samples:
+            self._times.setdefault(max(1, tree.depth), []).append(seconds)
+        else:
+            self._first = tree.depth, seconds
         mask = tree.mask() if len(tree) > 1 else None
         states, tapped = decoder.forward(
-            torch.tensor(tree.tokens), tree.positions(cache.length), cache, mask, drafter.taps
+            torch.tensor(tree.tokens), tree.positions(self._cache.length), self._cache, mask, drafter.taps
         )
-        rows = TargetRows(decoder, sampler, tokens, tree, states)
+        rows = TargetRows(decoder, self._sampler, self._tokens, tree, states)
         found = drafter.accept(tree, rows)
         kept = torch.tensor([0, *found.path])
-        cache.keep(kept if found.path else 1)
+        self._cache.keep(kept if found.path else 1)
         drafter.observe((torch.cat(tapped, -1) if tapped else states)[kept])
         drafter.learn(tree, found.path, rows.best)
-        tokens += [*(tree.tokens[node] for node in found.path), found.bonus]
-        samples.append(sample_of(tree if len(tree) > 1 else None, found.path, wide))
-    return _fit(times), tuple(samples)
+        self._tokens += [*(tree.tokens[node] for node in found.path), found.bonus]
+        self.samples.append(sample_of(tree if len(tree) > 1 else None, found.path, wide))
+
+    def costs(self) -> tuple[tuple[float, float], float]:
+        """((base, per level) seconds of a proposal, seconds for each token of the prompt)."""
+        base, level = _fit(self._times)
+        levels, seconds = self._first
+        return (base, level), max(0.0, seconds - base - level * levels) / PROMPT_TOKENS
 
 
 def _fit(times: dict[int, list[float]]) -> tuple[float, float]:
@@ -185,34 +215,25 @@ def timing_for(
 
     ``name`` tells apart models, heads, devices and weight formats; ``fresh`` measures again.
     """
-    path = cache_folder() / "timings" / f"{_key(name)}.json"
-    if not fresh:
-        try:
-            return _from_json(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError, TypeError):
-            pass  # not there, or of another version: measure
-    timing = measure(decoder, methods, limits, text)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"version": VERSION, **asdict(timing)}), encoding="utf-8")
-    except OSError:
-        pass  # it is measured again next time
-    return timing
+    return remembered(
+        "timings",
+        name,
+        lambda: measure(decoder, methods, limits, text),
+        read=_read_timing,
+        write=lambda timing: {"version": VERSION, **asdict(timing)},
+        fresh=fresh,
+    )
 
 
-def _key(name: str) -> str:
-    machine = f"{platform.node()}|{platform.machine()}|{platform.processor()}|{torch.get_num_threads()}"
-    return hashlib.sha256(f"{VERSION}|{machine}|{torch.__version__}|{name}".encode()).hexdigest()[:24]
-
-
-def _from_json(raw: dict[str, object]) -> Timing:
-    if raw["version"] != VERSION:
+def _read_timing(raw: object) -> Timing:
+    if not isinstance(raw, dict) or raw["version"] != VERSION:
         raise ValueError("another version")
-    rows, draft, samples = raw["rows"], raw["draft"], raw["samples"]
-    assert isinstance(rows, list) and isinstance(draft, dict) and isinstance(samples, dict)
+    rows = tuple((int(count), float(seconds)) for count, seconds in raw["rows"])
+    if len(rows) < 2 or rows[0][0] != 1 or not all(0 < seconds < 3600 for _, seconds in rows):
+        raise ValueError("no table of passes")
     return Timing(
-        tuple((int(count), float(seconds)) for count, seconds in rows),
-        {name: (float(base), float(level)) for name, (base, level) in draft.items()},
+        rows,
+        {name: (float(base), float(level)) for name, (base, level) in raw["draft"].items()},
         {
             name: tuple(
                 Sample(
@@ -224,8 +245,9 @@ def _from_json(raw: dict[str, object]) -> Timing:
                 )
                 for each in found
             )
-            for name, found in samples.items()
+            for name, found in raw["samples"].items()
         },
+        {name: float(seconds) for name, seconds in raw["reading"].items()},
     )
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.drafting.method import Equipment
 from engine.errors import EngineError, HeadError
-from engine.heads.loading import load_head
+from engine.heads.choosing import Measured, Reading
+from engine.heads.loading import Keep, load_head
 from engine.heads.projections import MakeLinear, dense_linear, int8_linear, placed_linear
 from engine.models.decoder import Decoder
 from engine.placement import Placement
 from engine.prompting import ChatFormat
 from engine.protocol import Message, Role
+from engine.remembered import identity, remembered
 from engine.tokenizing import Tokenizer
 
 QUESTIONS = (
@@ -60,9 +62,12 @@ def equip(
     chat: ChatFormat,
     report: Callable[[str], None],
     exact_float: bool = False,
+    model_files: str = "",
 ) -> Equipped:
     """Load the head in the folder ``head`` and the model that ``draft`` loads, each if there is one.
 
+    ``model_files`` changes with the target's files and how they are loaded; with it, what had to
+    be measured about the head is kept for the next time.
     ``no_head`` is the reason where ``head`` is None. What cannot be loaded is told of and left out.
     """
     eagle = medusa = None
@@ -80,6 +85,7 @@ def equip(
                 prompts=lambda: _questions(tokenizer, chat),
                 end_tokens=chat.eos_token_ids,
                 report=report,
+                keep=_keeper(head, model_files) if model_files else None,
             )
             eagle, medusa, notes = loaded.eagle, loaded.medusa, loaded.notes
             memory += loaded.memory_bytes()
@@ -104,6 +110,29 @@ def _make_linear(placement: Placement, exact_float: bool) -> MakeLinear:
     if placement.device.type != "cpu":
         return placed_linear(placement.device, placement.dtype)
     return dense_linear if exact_float else int8_linear
+
+
+def _keeper(head: Path, model_files: str) -> Keep:
+    """Keeps the figures of a head's readings, for these files of head and target."""
+
+    def keep(readings: Sequence[Reading], make: Callable[[], tuple[Measured, ...]]) -> tuple[Measured, ...]:
+        def read(raw: object) -> tuple[Measured, ...]:
+            if not isinstance(raw, list):
+                raise TypeError("not a list")
+            figures = [float(figure) for figure in raw]
+            if not all(1 <= figure < 100 for figure in figures):
+                raise ValueError("no acceptance lengths")
+            return tuple(Measured(*pair) for pair in zip(readings, figures, strict=True))
+
+        return remembered(
+            "head readings",
+            f"{identity(head)}|{model_files}|{readings}",
+            make,
+            read=read,
+            write=lambda measured: [each.acceptance_length for each in measured],
+        )
+
+    return keep
 
 
 def _questions(tokenizer: Tokenizer, chat: ChatFormat) -> list[list[int]]:

@@ -146,11 +146,6 @@ class Session:
         pilot = self.pilot_for(settings)
         return pilot.limits if pilot is not None else self._limits(self.methods.choose(settings)[1])
 
-    def limits_for(self, settings: GenerationSettings) -> TreeLimits:
-        """The sizes that a reply with ``settings`` would begin with."""
-        pilot = self.pilot_for(settings)
-        return pilot.limits if pilot is not None else self._limits(self.methods.choose(settings)[1])
-
     def _drafter(self, method: Method) -> Drafter:
         """The session's drafter of this method, which must not be plain decoding."""
         assert method.make is not None

@@ -25,6 +25,7 @@ from engine.models.linear import FULL_WEIGHT_LEVELS, body_weight_levels
 from engine.placement import choose
 from engine.prompting import ChatFormat
 from engine.protocol import Load, Message, ModelInfo
+from engine.remembered import identity
 from engine.target import load_target
 from engine.timing import Timing
 from engine.tokenizing import Tokenizer
@@ -64,6 +65,8 @@ class LoadedModel:
     chat: ChatFormat
     limits: TreeLimits
     methods: Methods
+    files: str = ""
+    """Changes with the files of model, head and draft model."""
     timing: Timing | None = None
     """What this machine needs for a pass; without it nothing is adapted to it."""
 
@@ -72,12 +75,13 @@ class LoadedModel:
         return Session(self.decoder, self.methods, self.limits, self.info.context_length, self.timing)
 
     def calibrated(self, fresh: bool = False) -> LoadedModel:
-        """The same model with its timing on this machine, measured (two seconds) or as it was kept;
+        """The same model with its timing on this machine, measured (a few seconds) or as it was kept;
         ``fresh`` measures again."""
         if not any(info.drafts and not info.problem for info in self.methods.infos):
             return self
         info = self.info
-        name = f"{info.path}|{info.weight_format}|{info.device}|{info.head_name}"
+        usable = ",".join(each.id for each in self.methods.infos if not each.problem)
+        name = f"{self.files}|{info.weight_format}|{info.device}|{info.context_length}|{usable}"
         text = self.tokenizer.encode(CALIBRATION.read_text(encoding="utf-8"), add_bos=True)
         return replace(self, timing=timing_for(self.decoder, self.methods, self.limits, text, name, fresh))
 
@@ -129,6 +133,7 @@ def load_model(
     decoder = cast(Decoder, target.decoder)
     context = min(limit, decoder.config.max_positions)
     folder, no_head = _head_folder(command, is_demo, target.problem)
+    model_files = "|".join(map(identity, (files.folder, *files.weights)))
     equipped = equip(
         decoder,
         tokenizer,
@@ -141,6 +146,7 @@ def load_model(
         chat=chat,
         report=report,
         exact_float=exact_float,
+        model_files=f"{model_files}|{target.weight_format}|{placement.device}",
     )
     equipment = equipped.equipment
     methods = _methods(equipment, target.problem)
@@ -165,7 +171,11 @@ def load_model(
         thinking_tags=chat.thinking_tags,
         thinking_optional=chat.thinking_optional,
     )
-    return LoadedModel(info, decoder, equipment.head, tokenizer, chat, cpu_limits(), methods)
+    others = (folder, Path(command.draft).expanduser() if command.draft else None)
+    identities = "|".join((model_files, *(identity(other) for other in others if other is not None)))
+    return LoadedModel(
+        info, decoder, equipment.head, tokenizer, chat, cpu_limits(), methods, files=identities
+    )
 
 
 def _methods(equipment: Equipment, problem: str) -> Methods:

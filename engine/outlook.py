@@ -9,7 +9,7 @@ which of their own few guesses stood.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,7 +97,7 @@ class View:
     def acceptance(self, limits: TreeLimits) -> tuple[float, ...]:
         """The chance that a step under ``limits`` accepts at least 1, 2, … guesses; empty where nothing
         tells. At most one guess of a level stands, so the chances of its guesses add up."""
-        able = self._covered(limits)
+        able = self._covered([limits])[0]
         if not able.any():
             return ()
         most = min(limits.depth, MOST_DEPTH)
@@ -108,43 +108,75 @@ class View:
         return tuple(float(chance) for chance in chances if chance > 0)
 
     def outlook(self, limits: TreeLimits, present: TreeLimits) -> Outlook | None:
-        """What ``limits`` would have brought; None where too few steps can tell.
+        """What ``limits`` would have brought; None where too few steps can tell."""
+        return self.outlooks([limits], present)[0]
+
+    def outlooks(self, candidates: Sequence[TreeLimits], present: TreeLimits) -> list[Outlook | None]:
+        """What each of these would have brought, None where too few steps can tell.
 
         Steps that speak for a larger tree are fewer, so it is compared with the present sizes
         over these steps alone, and their ratio applied to the present sizes' own outlook.
         """
-        able = self._covered(limits)
-        count = int(able.sum())
-        if count < SUPPORT:
-            return None
-        tokens, seconds = self._total(limits, able)
-        rate = tokens / seconds
-        everywhere = self._covered(present)
-        if limits != present and count < everywhere.sum():
-            both = able & everywhere
-            if both.sum() < SUPPORT:
-                return None
-            ours, here, whole = (
-                self._total(limits, both),
-                self._total(present, both),
-                self._total(present, everywhere),
-            )
-            rate = (ours[0] / ours[1]) * (whole[0] / whole[1]) / (here[0] / here[1])
-        return Outlook(limits, tokens / count, seconds / count, rate * self._plain, count)
+        able = self._covered(candidates)
+        tokens, seconds = self._each(candidates)
+        here = self._covered([present])
+        at_present = np.concatenate(self._each([present]))
+        whole_tokens, whole_seconds = (at_present * here).sum(1)
+        counts = able.sum(1)
+        both = able & here
+        shared = both.sum(1)
+        found: list[Outlook | None] = []
+        sums = (tokens * able).sum(1), (seconds * able).sum(1)
+        ours = (tokens * both).sum(1), (seconds * both).sum(1)
+        theirs = at_present @ both.T.astype(np.float64)
+        for place, limits in enumerate(candidates):
+            count = int(counts[place])
+            if count < SUPPORT:
+                found.append(None)
+                continue
+            rate = sums[0][place] / sums[1][place]
+            if limits != present and count < here.sum():
+                if shared[place] < SUPPORT:
+                    found.append(None)
+                    continue
+                rate = (
+                    (ours[0][place] / ours[1][place])
+                    * (whole_tokens / whole_seconds)
+                    / (theirs[0, place] / theirs[1, place])
+                )
+            mean = float(sums[0][place] / count), float(sums[1][place] / count)
+            found.append(Outlook(limits, *mean, float(rate * self._plain), count))
+        return found
 
-    def _covered(self, limits: TreeLimits) -> NDArray[np.bool_]:
-        """Steps whose tree held everything that ``limits`` would have let in."""
-        wide = (self._nodes >= limits.nodes) | ~self._full
-        covered: NDArray[np.bool_] = wide & (self._levels >= limits.depth) & (self._worth <= limits.worth)
+    def _covered(self, candidates: Sequence[TreeLimits]) -> NDArray[np.bool_]:
+        """[candidates, steps]: whether a step's tree held everything that the limits would have let in."""
+        nodes, depth = (np.array([[getattr(c, name)] for c in candidates]) for name in ("nodes", "depth"))
+        worth = np.array([[c.worth] for c in candidates])
+        wide = (self._nodes >= nodes) | ~self._full
+        covered: NDArray[np.bool_] = wide & (self._levels >= depth) & (self._worth <= worth)
         return covered
 
-    def _total(self, limits: TreeLimits, steps: NDArray[np.bool_]) -> tuple[float, float]:
-        """(tokens, seconds) that these steps would have had."""
-        claimed, chances, levels = self._prefix(min(limits.depth, MOST_DEPTH))
-        kept = np.minimum((claimed > limits.worth).sum(1), limits.nodes - 1)
-        tokens = 1 + chances[self._steps, kept]
-        seconds = self._passing[1 + kept + self._extra] + self._drafting[levels[self._steps, kept]]
-        return float(tokens[steps].sum()), float(seconds[steps].sum())
+    def _each(self, candidates: Sequence[TreeLimits]) -> tuple[Floats, Floats]:
+        """(tokens, seconds) that each step would have had, [candidates, steps] each."""
+        shape = (len(candidates), len(self._steps))
+        tokens, seconds = np.zeros(shape), np.zeros(shape)
+        counts: dict[tuple[int, float], NDArray[np.int64]] = {}
+        for depth in {min(limits.depth, MOST_DEPTH) for limits in candidates}:
+            claimed, chances, levels = self._prefix(depth)
+            rows = [place for place, c in enumerate(candidates) if min(c.depth, MOST_DEPTH) == depth]
+            for worth in {candidates[place].worth for place in rows}:
+                counts[depth, worth] = (claimed > worth).sum(1)
+            kept = np.stack(
+                [
+                    np.minimum(counts[depth, candidates[place].worth], candidates[place].nodes - 1)
+                    for place in rows
+                ]
+            )
+            tokens[rows] = 1 + chances[self._steps, kept]
+            # The drafter runs even where nothing that it finds is worth a row.
+            drafting = self._drafting[np.maximum(1, levels[self._steps, kept])]
+            seconds[rows] = self._passing[1 + kept + self._extra] + drafting
+        return tokens, seconds
 
     def _prefix(self, depth: int) -> tuple[Floats, Floats, NDArray[np.int64]]:
         """Without guesses below ``depth``: claimed probabilities [steps, guesses], and for the first

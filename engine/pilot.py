@@ -4,18 +4,19 @@ The pilot remembers recent guesses (:mod:`engine.outlook`) and times (:mod:`engi
 asks what other sizes would have brought, and now and then drafts a larger tree to know
 about that too.
 
-Drafting that loses is stopped early by a balance, in units of one plain step: what each
-step gained or lost against plain decoding, never above a cap, so that a good past does
-not pay for a bad present. When it is used up, drafting pauses, twice as long each time
-that it still does not pay.
+Drafting that loses is stopped early, by what it has cost so far and by what the next step
+would cost if nothing of it were accepted (:mod:`engine.ledger`). It is tried again after
+a pause, twice as long each time that it still does not pay, and only when that can be afforded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from time import perf_counter
 
 from engine.drafting.drafter import Drafter, Options, TreeLimits
+from engine.ledger import CAP, Ledger
 from engine.outlook import Memory, Outlook, View
 from engine.timing import Clock, Timing, sample_of
 from engine.tree import DraftTree
@@ -25,15 +26,17 @@ EVERY = 32
 EXPLORE, EXPLORE_LATER, LATER = 12, 24, 96
 """Every so many steps, a tree that is larger than the best known one; less often from a number on."""
 PLAIN_FIRST, PLAIN_EVERY = 4, 64
-"""After so many steps a plain one, so that its cost is known: soon at first, then ever more seldom."""
-BALANCE, CAP, RETRY = 3.0, 6.0, 1.5
-"""Plain steps that may be lost: at first, ever, and after a pause."""
+"""A plain step at the very first, so that its cost is known, then after so many steps, ever more seldom."""
 LUCK = 1.15
 """Gain from which a run of losses is taken for bad luck, once."""
+HOPELESS = 0.95
+"""Promised gain below which drafting does not even begin."""
+HORIZON = 64
+"""Tokens within which reading the prompt must have paid."""
 PAUSE, LONGEST_PAUSE = 48, 768
-"""Tokens of plain decoding before the first new try, and at most."""
-_NODES = (2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-_WORTH = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
+"""Tokens of plain decoding before the first new try, and at most where it can be afforded."""
+_NODES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64)
+_WORTH = (0.0, 0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.4)
 _DEPTHS = tuple(range(1, 11))
 
 
@@ -55,47 +58,78 @@ class Freedom:
 class Pilot:
     """For one method in one session."""
 
-    def __init__(self, timing: Timing, method: str, limits: TreeLimits, freedom: Freedom) -> None:
-        """``limits`` hold what was asked for, and where to begin with the rest."""
+    def __init__(
+        self,
+        timing: Timing,
+        method: str,
+        limits: TreeLimits,
+        freedom: Freedom,
+        name: str = "Drafting",
+        now: Callable[[], float] = perf_counter,
+    ) -> None:
+        """``limits`` hold what was asked for, and where to begin with the rest. ``name`` is the
+        method's, for people; ``now`` tells the seconds that choosing takes."""
         self.method = method
+        self._now = now
+        self.name = name
         self.clock = Clock(timing, method)
         self.limits = limits
         self._freedom = freedom
         self._memory = Memory(timing.samples.get(method, ()))
         self._real = 0
-        self._planned = limits
-        self._asked = False
-        self._balance = BALANCE
         self._pause = PAUSE
         self._lucky = True
         """Whether a bad run may still be taken for bad luck."""
         self._left = 0
         """Tokens until the end of the pause; 0 while drafting."""
+        self._resumes = False
+        """Whether the next proposal is the first one after a pause."""
         self.outlook: Outlook | None = None
         self.notice = ""
         """What was said last of a pause or its end; empty while there is nothing to say."""
+        self._news = ""
+        self.ledger = Ledger()
         if len(self._memory):
             self._choose()
+        gain = self.gain
+        self.ledger = Ledger(promised=gain is not None and gain > LUCK)
+        if gain is not None and gain < HOPELESS:
+            self._stop()
 
     @property
     def paused(self) -> bool:
         return self._left > 0
 
+    @property
+    def gain(self) -> float | None:
+        """Promised tokens a second over those of plain decoding; None while nothing is known."""
+        return self.outlook.gain if self.outlook is not None else None
+
+    @property
+    def choice(self) -> tuple[TreeLimits, bool]:
+        """Changes when anything about the choice changes."""
+        return self.limits, self.paused
+
     def view(self) -> View:
         """What is remembered, at present costs."""
         return self._memory.view(self.clock)
 
-    def plan(self) -> TreeLimits | None:
-        """Limits of the next tree; None for a plain step."""
-        plain_due = min(PLAIN_EVERY, PLAIN_FIRST << min(self.clock.plain_passes, 8))
-        self._asked = not self.paused and self.clock.since_plain < plain_due
-        if not self._asked:
+    def plan(self, unread: int = 1) -> TreeLimits | None:
+        """Limits of the next tree; None for a plain step. The drafter has ``unread`` known tokens to
+        read before its proposal."""
+        if self.paused or self.clock.since_plain >= self._plain_due():
             return None
-        self._planned = self.limits
+        reading, room = self._steps(self.clock.reading(unread)), self.ledger.room - self._loss()
+        if room < 0 or reading > max(room, self._repaid() - self.ledger.lent):
+            self._stop()
+            return None
+        if self._resumes:
+            self._resumes = False
+            self.ledger.begin_again(reading)
+            self._say(f"{self.name} is tried again.")
         every = EXPLORE if self._real < LATER else EXPLORE_LATER
-        if self._real % every == every - 1:
-            self._planned = self._larger(self.limits)
-        return self._planned
+        explores = self._real % every == every - 1 and self.ledger.balance >= CAP / 2
+        return self._larger(self.limits) if explores else self.limits
 
     def learn(
         self,
@@ -104,70 +138,108 @@ class Pilot:
         emitted: int,
         draft: float,
         rest: float,
-        first: bool,
+        limits: TreeLimits | None,
+        unread: int = 1,
     ) -> str:
-        """After a step of ``draft`` + ``rest`` seconds; a sentence for the user when drafting pauses.
+        """After a step of ``draft`` + ``rest`` seconds; a sentence for the user when drafting pauses, or
+        is tried again.
 
-        ``first`` marks a reply's first draft, in which the drafter also reads the prompt.
+        ``limits`` are those of the proposal, as planned or tighter; None where there was none.
+        ``unread`` is what the drafter had to read for it.
         """
         rows = len(tree) if tree is not None else 1
         self.clock.saw_pass(rows, rest)
+        self.ledger.tokens += emitted
         if self.paused:
             self._left -= min(emitted, self._left)
-            return ""
-        if not self._asked:
-            return ""
-        levels = tree.depth if tree is not None else 0
-        if first:
-            draft = self.clock.drafting(levels)
-        else:
-            self.clock.saw_draft(levels, draft)
-        self._remember(tree, path)
+            self._resumes = not self.paused
+        if limits is None:
+            return self._told()
+        reading = self.clock.saw_draft(tree.depth if tree is not None else 1, draft, unread)
+        self._memory.add(sample_of(tree, path, limits))
+        self._real += 1
         # A hiccup is nobody's loss, nor is a machine that slows down as a whole.
         rest = min(rest, 1.5 * self.clock.passing(rows))
-        self._balance = min(CAP, self._balance + emitted - (draft + rest) / self.clock.passing(1))
-        if self._balance >= BALANCE:
+        self.ledger.book(emitted, self._steps(draft - reading + rest))
+        self.ledger.lend(self._steps(reading))
+        if self.ledger.balance >= CAP / 2:
             self._pause, self._lucky = PAUSE, True
-        if self._balance < 0:
-            return self._stop()
-        if self._real % EVERY == 0:
+        if self.ledger.balance < 0:
+            self._stop()
+        elif self._real % EVERY == 0:
             self._choose()
-        return ""
+        return self._told()
 
-    def _remember(self, tree: DraftTree | None, path: tuple[int, ...]) -> None:
-        self._memory.add(sample_of(tree, path, self._planned))
-        self._real += 1
+    # ------------------------------------------------------------------ when to stop
 
-    def _stop(self) -> str:
+    def _steps(self, seconds: float) -> float:
+        """In plain steps."""
+        return seconds / self.clock.passing(1)
+
+    def _plain_due(self) -> int:
+        """Steps that may go by without a plain one."""
+        passes = self.clock.plain_passes
+        return min(PLAIN_EVERY, PLAIN_FIRST << min(passes - 1, 8)) if passes else 0
+
+    def _loss(self) -> float:
+        """What a step costs beyond a plain one if nothing is accepted."""
+        if self.outlook is not None:
+            seconds = self.outlook.seconds
+        else:
+            seconds = self.clock.drafting(self.limits.depth) + self.clock.passing(self.limits.nodes)
+        return self._steps(seconds) - 1
+
+    def _repaid(self) -> float:
+        """What drafting is believed to save soon."""
+        gain = self.gain
+        return HORIZON * (1 - 1 / gain) if gain is not None and gain > LUCK else 0.0
+
+    def _stop(self) -> None:
         """Pause, or go on once more where all that is remembered says that this was bad luck."""
         self._choose()
-        if self._lucky and self.outlook is not None and self.outlook.gain > LUCK:
-            self._lucky, self._balance = False, RETRY
-            return ""
-        self._left = self._pause
+        gain = self.gain
+        if self._lucky and gain is not None and gain > LUCK and self._loss() < self.ledger.room:
+            self._lucky = False
+            self.ledger.begin_again(0.0)
+            return
+        self.ledger.close()
+        per_token = self._steps(self.clock.reading(LONGEST_PAUSE)) / LONGEST_PAUSE
+        wait = self.ledger.wait_for(self._loss(), per_token)
+        self._left = max(self._pause, LONGEST_PAUSE if wait is None else wait)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
-        self._balance = RETRY
-        self.notice = (
-            f"Drafting pauses: it makes the reply slower here. It is tried again after {self._left} tokens."
+        how = "stays switched off" if self._resumes else "pauses"
+        self._resumes = False
+        self._say(
+            f"{self.name} {how}: it makes the reply slower here. It is tried again after {self._left} tokens."
         )
-        return self.notice
+
+    def _say(self, words: str) -> None:
+        self.notice = self._news = words
+
+    def _told(self) -> str:
+        news, self._news = self._news, ""
+        return news
 
     # ------------------------------------------------------------------ sizes
 
     def _choose(self) -> None:
         """The sizes with the best rate: nodes and worth together, since each bounds the other, then
         depth, and once more."""
+        began = self._now()
         view = self.view()
         present = self.limits
         best = view.outlook(present, present)
         for _ in range(2):
+            before = best
             for candidates in self._candidates(best.limits if best else present):
-                for candidate in candidates:
-                    found = view.outlook(candidate, present)
+                for found in view.outlooks(candidates, present):
                     if found is not None and (best is None or found.gain > best.gain * self._margin(best)):
                         best = found
+            if best is before:
+                break
         if best is not None:
             self.limits, self.outlook = best.limits, best
+        self.ledger.charge(self._steps(self._now() - began))
 
     def _margin(self, best: Outlook) -> float:
         """A change must promise something; what is less is within the noise."""

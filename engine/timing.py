@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import log2
 from statistics import median
 
 from engine.drafting.drafter import TreeLimits
@@ -19,6 +20,8 @@ _KEPT = 15
 """Times of one count of rows, or of levels, that a running median looks at."""
 _NOW = 9
 """Passes that tell how fast the machine is at present."""
+ORDINARY = 16
+"""Tokens that a drafter reads in a proposal without its being a matter of reading."""
 _BELIEF = 3.0
 """Times that the table made at load counts for; one row's own are believed at once."""
 
@@ -49,6 +52,8 @@ class Timing:
     """Method id → seconds of a proposal: (whatever its depth, more for each level)."""
     samples: Mapping[str, tuple[Sample, ...]]
     """Method id → what came of its guesses while they were timed."""
+    reading: Mapping[str, float] = field(default_factory=dict)
+    """Method id → seconds of its drafter for each known token that it has to read first."""
 
     def seconds(self, rows: int) -> float:
         """Of a pass over ``rows``: between two measured counts on the line, beyond the last on its slope."""
@@ -76,8 +81,12 @@ class Clock:
         """(rows, seconds over the table's) of the last passes."""
         self._pace = 1.0
         self._shapes: dict[int, deque[float]] = {}
+        self._kinds: dict[int, deque[float]] = {}
+        """The same for counts of about the same size."""
         self._drafts: dict[int, deque[float]] = {}
         self._base, self._level = timing.draft.get(method, (0.0, 0.0))
+        self._reading = timing.reading.get(method, 0.0)
+        self._readings: deque[float] = deque(maxlen=_NOW)
         self.plain_passes = 0
         """Passes over a single row so far."""
         self.since_plain = 0
@@ -100,15 +109,29 @@ class Clock:
         # Only passes over other counts can tell what is this count's own.
         others = [other / self._shape(n) for n, other in self._now if n != rows]
         if others:
-            self._shapes.setdefault(rows, deque(maxlen=_KEPT)).append(ratio / median(others))
+            shape = ratio / median(others)
+            self._shapes.setdefault(rows, deque(maxlen=_KEPT)).append(shape)
+            self._kinds.setdefault(_kind(rows), deque(maxlen=2 * _KEPT)).append(shape)
         self._now.append((rows, ratio))
         self._pace = median(other / self._shape(n) for n, other in self._now)
 
-    def saw_draft(self, levels: int, seconds: float) -> None:
+    def saw_draft(self, levels: int, seconds: float, unread: int = 1) -> float:
+        """A proposal before which the drafter had ``unread`` tokens to read; the seconds that this took
+        beyond an ordinary proposal."""
+        if unread > ORDINARY:
+            surplus = max(0.0, seconds - self.drafting(levels))
+            self._readings.append(surplus / self._pace / unread)
+            self._reading = median(self._readings)
+            return surplus
         self._drafts.setdefault(levels, deque(maxlen=_KEPT)).append(seconds / self._pace)
         points = {n: median(times) for n, times in self._drafts.items() if len(times) >= 3}
         if points:
             self._base, self._level = _line(points, self._level)
+        return 0.0
+
+    def reading(self, unread: int) -> float:
+        """Seconds of a drafter for reading ``unread`` tokens, beyond an ordinary proposal."""
+        return self._reading * unread * self._pace if unread > ORDINARY else 0.0
 
     def passing(self, rows: int) -> float:
         """Seconds of a pass over ``rows``."""
@@ -119,11 +142,24 @@ class Clock:
         return max(0.0, self._base + self._level * levels) * self._pace
 
     def _shape(self, rows: int) -> float:
-        found = self._shapes.get(rows)
-        if not found:
-            return 1.0
-        belief = 1.0 if rows == 1 else _BELIEF
-        return (len(found) * median(found) + belief) / (len(found) + belief)
+        """From the table to what counts of about this size cost, and from that to this very count."""
+        kind = _kind(rows)
+        near = self._kinds.get(kind)
+        if near is None and rows > 1:  # never run: like the nearest ones that were
+            nearest = min((k for k in self._kinds if k), key=lambda k: abs(k - kind), default=None)
+            near = self._kinds[nearest] if nearest is not None else None
+        coarse = _shrunk(near, 1.0, 1.0 if rows == 1 else _BELIEF)
+        return _shrunk(self._shapes.get(rows), coarse, _BELIEF) if rows > 1 else coarse
+
+
+def _kind(rows: int) -> int:
+    """Counts of rows that differ by less than two fifths or so; a single row is a kind of its own."""
+    return round(2 * log2(rows))
+
+
+def _shrunk(found: Sequence[float] | None, known: float, belief: float) -> float:
+    """The median of what was found, and what was known before as ``belief`` more of them."""
+    return (len(found) * median(found) + belief * known) / (len(found) + belief) if found else known
 
 
 def _line(points: Mapping[int, float], slope: float) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from engine.drafting.method import Equipment, Methods
 from engine.drafting.registry import methods_for
 from engine.generation import Session
 from engine.models.decoder import Decoder
+from engine.outlook import SUPPORT
 from engine.protocol import GenerationSettings
 from engine.timing import Timing
 from tests.engine import tiny
@@ -39,9 +40,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_hiccups_do_not_spoil_the_table(
-    decoder: Decoder, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_hiccups_do_not_spoil_the_table(decoder: Decoder, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """A simulated machine on which every fifth pass takes up to ten times as long."""
     chance, now, passes = random.Random(seed), 0.0, 0
 
@@ -71,9 +70,13 @@ def test_a_measured_machine(decoder: Decoder, methods: Methods) -> None:
     for sample in samples:
         probabilities = [probability for probability, _, _ in sample.guesses]
         assert probabilities == sorted(probabilities, reverse=True)
-    # Without anything to draft with, the rows alone are of interest.
+    assert timing.reading["eagle3"] >= 0
+    # The other methods are looked at as well, if shortly; those that cannot be used are not.
+    usable = {info.id for info in methods.infos if info.drafts and not info.problem}
+    assert set(timing.draft) == set(timing.samples) == usable > {"eagle3", "lookahead"}
+    assert all(len(found) >= SUPPORT for found in timing.samples.values())
     bare = measure(decoder, methods_for(Equipment(decoder, 256)), tiny.LIMITS, TEXT)
-    assert bare.draft == {} and bare.rows[0][0] == 1
+    assert set(bare.draft) == {"lookahead", "prompt-lookup"} and bare.rows[0][0] == 1
 
 
 def test_it_is_kept_and_read_again(
@@ -82,6 +85,7 @@ def test_it_is_kept_and_read_again(
     first = timing_for(decoder, methods, tiny.LIMITS, TEXT, "tiny")
     files = list(data_dir.rglob("timings/*.json"))
     assert len(files) == 1
+    first_file = files[0].read_text("utf-8")
 
     def refuse(*_: Any) -> Timing:
         raise AssertionError("measured again")
@@ -92,7 +96,16 @@ def test_it_is_kept_and_read_again(
     monkeypatch.setattr(calibration, "measure", real)
     timing_for(decoder, methods, tiny.LIMITS, TEXT, "another")
     assert len(list(data_dir.rglob("timings/*.json"))) == 2
-    for damage in ("", "{}", '{"version": 0}', "[1"):
+    damaged = first_file.replace('"rows": [[1, ', '"rows": [[3, ')
+    for damage in (
+        "",
+        "{}",
+        '{"version": 0}',
+        "[1",
+        first_file[:300],
+        damaged,
+        first_file.replace("0.", "-0."),
+    ):
         files[0].write_text(damage, "utf-8")
         assert timing_for(decoder, methods, tiny.LIMITS, TEXT, "tiny").rows[0][0] == 1
 

@@ -6,9 +6,10 @@ import pytest
 
 from engine.drafting.drafter import TreeLimits
 from engine.forecast import forecast
-from engine.pilot import Freedom, Pilot
+from engine.pilot import Freedom
 from engine.timing import Timing
-from tests.engine.test_pilot import ALL, BEGIN, Machine
+from tests.engine.simulated_machine import Machine, Pilot
+from tests.engine.test_pilot import ALL, BEGIN
 
 
 def test_a_curve_from_what_was_measured_at_load() -> None:
@@ -42,6 +43,6 @@ def test_a_pause_stands_on_plain_decoding() -> None:
     bad = Machine(row=0.2, base=0.5, level=0.3, low=0.0, high=0.1)
     pilot = Pilot(bad.timing(), "m", BEGIN, Freedom(False, False, False))
     while not pilot.paused:
-        pilot.learn(*bad.step(pilot.plan()), first=False)
+        bad.guided(pilot)
     told = forecast(pilot)
     assert told.paused and told.chosen == told.curve[0] and "slower" in told.notice
