@@ -140,9 +140,15 @@ def parser() -> argparse.ArgumentParser:
 
     train_arguments(train)
 
-    inspect = add("inspect", _inspect, "say what a model or head folder holds and what fits what")
-    inspect.add_argument("path", help="a model folder, a head folder, a .gguf file, or “demo”")
-    inspect.add_argument("--target", default=None, help="also say whether the head fits this target folder")
+    inspect = add(
+        "inspect",
+        _inspect,
+        "say what a model or a head is, what it pairs with and what memory it takes",
+        "Of a repository on the hub only its configuration and the headers of its files are read.",
+    )
+    inspect.add_argument("path", help="a folder, a .gguf file, a repository such as Qwen/Qwen3-1.7B, or “demo”")
+    inspect.add_argument("--target", default=None, help="also say whether the head fits this model (folder or repository)")
+    inspect.add_argument("--head", default=None, help="also say whether this head fits the model (folder or repository)")
 
     download = add(
         "download",

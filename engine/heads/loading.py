@@ -77,7 +77,7 @@ def load_head(
     )
     if isinstance(checkpoint, MedusaCheckpoint):
         medusa = MedusaHeads(checkpoint, make_linear)
-        candidates = (Reading(checkpoint.config),)
+        candidates: tuple[Reading, ...] = (Reading(checkpoint.config),)
 
         def measured_on(answers: Sequence[Answer]) -> tuple[Measured, ...]:
             return (Measured(candidates[0], medusa_acceptance_length(medusa, decoder, answers)),)

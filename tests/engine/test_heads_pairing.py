@@ -247,7 +247,7 @@ def test_inspect_says_what_to_do_about_a_name_that_is_not_here(
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     code, text = said(capsys, "someone/EAGLE3-8B")
-    assert code == 1 and "no repository of that name on this machine" in text
+    assert code == 1 and "no repository on this machine" in text and "HF_HUB_OFFLINE is set" in text
     assert "python -m engine download someone/EAGLE3-8B" in text
     snapshot = (
         tmp_path / "models--someone--EAGLE3-8B" / "snapshots" / "0123456789abcdef0123456789abcdef01234567"
