@@ -72,8 +72,14 @@ class Actions:
             "models",
             tip=tr("Menu", "Find, download and load models and heads"),
         )
-        self.compare = make(tr("Menu", "C&ompare with and without EAGLE…"), "Ctrl+Shift+E", "compare")
+        self.compare = make(
+            tr("Menu", "C&ompare two settings…"),
+            "Ctrl+Shift+E",
+            "compare",
+            tip=tr("Menu", "Run two settings side by side: EAGLE on and off, methods, heads"),
+        )
         self.compare.setIconText(tr("Tool bar", "Compare"))
+        self.comparisons = make(tr("Menu", "Comparisons o&f this chat…"), "Ctrl+Shift+X")
         self.previous_chat = make(tr("Menu", "&Previous chat"), "Ctrl+PgUp")
         self.next_chat = make(tr("Menu", "Ne&xt chat"), "Ctrl+PgDown")
         self.write = make(tr("Menu", "&Go to the prompt"), "Ctrl+L")
@@ -109,7 +115,7 @@ class Actions:
             (
                 tr("Menu", "&Chat"),
                 (self.stop, self.again, self.resume, self.edit_prompt, self.version_before,
-                 self.version_after, None, self.copy_reply, self.copy_chat, None, self.write,
+                 self.version_after, None, self.copy_reply, self.copy_chat, self.comparisons, None, self.write,
                  self.previous_chat, self.next_chat, None, chats.rename_action, chats.pin_action,
                  chats.folder_menu.menuAction(), chats.new_folder_action, chats.instructions_action, chats.delete_action,
                  self.undo_delete),

@@ -34,6 +34,8 @@ from engine.protocol import (
     Load,
     Loaded,
     Loading,
+    MarginMeasured,
+    MeasureMargin,
     ModelInfo,
     PromptProgress,
     Ready,
@@ -87,6 +89,7 @@ class EngineClient(QObject):
     step = Signal(object)
     finished = Signal(object)
     failed = Signal(object)
+    margin_measured = Signal(object)
     calibrated = Signal(object)
     flushed = Signal()
     """Behind the last event of a batch: the time to draw."""
@@ -122,6 +125,7 @@ class EngineClient(QObject):
             Step: self.step,
             Finished: self.finished,
             Failed: self.failed,
+            MarginMeasured: self.margin_measured,
             Calibrated: self.calibrated,
         }
 
@@ -189,7 +193,7 @@ class EngineClient(QObject):
         """Queue a command and return at once; ``False`` when there is no engine to take it."""
         if self._link is None or self._state in (EngineState.DEAD, EngineState.OFF, EngineState.CLOSED):
             return False
-        if isinstance(command, Generate):
+        if isinstance(command, Generate | MeasureMargin):
             self._active[command.request_id] = None
         elif isinstance(command, Load | Unload):
             self._loading = isinstance(command, Load)
@@ -272,7 +276,7 @@ class EngineClient(QObject):
             self._model = event.model
         elif isinstance(event, Unloaded):
             self._model = None
-        elif isinstance(event, Finished):
+        elif isinstance(event, Finished | MarginMeasured):
             self._active.pop(event.request_id, None)
         elif isinstance(event, Failed):
             if event.detail:
@@ -281,7 +285,7 @@ class EngineClient(QObject):
                 self._loading = False
             else:
                 self._active.pop(event.request_id, None)
-        if isinstance(event, Ready | Loading | Loaded | Unloaded | Failed | Finished):
+        if isinstance(event, Ready | Loading | Loaded | Unloaded | Failed | Finished | MarginMeasured):
             self.state_changed.emit()
         self.received.emit(event)
         signal = self._signals.get(type(event))

@@ -13,6 +13,8 @@ from PySide6.QtWidgets import QDialog, QWidget
 
 from app.chat.instructions import InstructionsDialog
 from app.chat.link_dialog import LinkDialog
+from app.compare import sample
+from app.compare.dialog import CompareDialog
 from app.hub.dialog import HubDialog
 from app.hub.token_dialog import TokenDialog
 from app.licence_dialog import LicenceDialog
@@ -70,6 +72,9 @@ def exhibits() -> Iterator[Exhibit]:
     yield Exhibit("shortcuts", ShortcutList)
     for stop in range(4):
         yield Exhibit(f"tour-{stop + 1}", lambda window, stop=stop: _tour(window, stop))
+    yield Exhibit("compare-setup", _compare)
+    yield Exhibit("compare-result", lambda window: _compare(window, prompts=1))
+    yield Exhibit("compare-set", lambda window: _compare(window, prompts=3))
     yield Exhibit("licence", lambda window: LicenceDialog(MODEL, window))
     yield Exhibit("about", _about)
     yield Exhibit("link", lambda window: LinkDialog("https://example.invalid/a/page?with=a&query", window))
@@ -83,9 +88,9 @@ def exhibits() -> Iterator[Exhibit]:
 
 
 def put_away(widget: QWidget) -> None:
-    """Close an exhibit; the models' window is only hidden, since the main one keeps it."""
+    """Close an exhibit; the windows of models and comparisons are only hidden, since the main one keeps them."""
     widget.close()
-    if not isinstance(widget, HubDialog):
+    if not isinstance(widget, HubDialog | CompareDialog):
         widget.deleteLater()
 
 
@@ -100,6 +105,15 @@ def _model(window: MainWindow, method: str) -> QWidget:
 
 def _instructions(window: MainWindow) -> QWidget:
     return InstructionsDialog(window.book.current, window.store.current.generation(), window.chats, window)
+
+
+def _compare(window: MainWindow, prompts: int = 0) -> QWidget:
+    window.open_compare()
+    dialog = window.compare_dialog
+    assert dialog is not None
+    if prompts:
+        dialog.show_record(sample.record(prompts))
+    return dialog
 
 
 def _palette(window: MainWindow) -> QWidget:

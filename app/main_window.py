@@ -26,7 +26,6 @@ from app.client import EngineClient
 from app.compare.dialog import CompareDialog
 from app.engine_control import EngineControl
 from app.language import numbers, tr, tr_n
-from app.language.engine_texts import of_engine
 from app.settings.per_model import of_model, with_model
 from app.settings.store import LIMITS, Settings, SettingsStore
 from app.transport import Transport
@@ -61,7 +60,7 @@ class MainWindow(WindowFrame):
         self.engine = EngineControl(client, store, self.notices, load or Load(), self)
         self.desk = ChatDesk(self, self.replies, self.engine)
         self.exchange = ChatExchange(self)
-        self.dialogs = WindowDialogs(self, lambda: self.engine.command.model, hub)
+        self.dialogs = WindowDialogs(self, lambda: self.engine.command, hub)
         self._closing = False
         self._saver = QTimer(self)
         self._saver.setSingleShot(True)
@@ -122,6 +121,7 @@ class MainWindow(WindowFrame):
             (do.copy_chat, desk.copy_chat),
             (do.hub, dialogs.open_hub),
             (do.compare, dialogs.open_compare),
+            (do.comparisons, dialogs.open_comparisons),
             (do.previous_chat, lambda: desk.step(-1)),
             (do.next_chat, lambda: desk.step(1)),
             (do.write, self.composer.setFocus),
@@ -141,6 +141,7 @@ class MainWindow(WindowFrame):
             (do.about, dialogs.open_about),
         ):
             action.triggered.connect(lambda _=False, act=act: act())
+        dialogs.comparisons_changed.connect(self._update_compare)
         dialogs.load_requested.connect(self.engine.load)
         dialogs.draft_requested.connect(self.engine.draft_with)
         dialogs.reload_requested.connect(self.engine.reload)
@@ -301,19 +302,8 @@ class MainWindow(WindowFrame):
             self.numbers.setText(figures.line(figures.live(running.live)) if running.text else "")
 
     def _update_compare(self) -> None:
-        do, model = self.commands.compare, self.client.model
-        if self._obstacle() or self.replies.running is not None or model is None:
-            why = tr("Window", "A comparison needs a loaded model that is not busy.")
-        elif model.head_name is None:
-            needed = tr("Window", "A comparison needs a model with an EAGLE head.")
-            why = of_engine(model.head_problem or "") or needed
-        elif not self.composer.text.strip() and self.book.current.last_prompt is None:
-            why = tr("Window", "Write a prompt first: it is answered with and without EAGLE.")
-        else:
-            why = ""
-        do.setEnabled(not why)
-        hint = tr("Window", "Answer this prompt with and without EAGLE, side by side (Ctrl+Shift+E)")
-        do.setToolTip(why or hint)
+        kept = self.dialogs.shelf.of_chat(self.book.current)
+        self.commands.comparisons.setEnabled(bool(kept))
 
     # ------------------------------------------------------------------ settings
 

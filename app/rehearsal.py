@@ -28,6 +28,8 @@ from engine.protocol import (
     Load,
     Loaded,
     Loading,
+    MarginMeasured,
+    MeasureMargin,
     Mode,
     ModelInfo,
     Origin,
@@ -74,6 +76,15 @@ def token_id(text: str) -> int:
     return zlib.crc32(text.encode()) % 262144
 
 
+def narrow(asked: MeasureMargin) -> MarginMeasured:
+    """A margin of a tenth of a logit between the first two candidates, and half as much noise."""
+    count = len(asked.candidates)
+    logits = tuple(12.0 - 0.1 * place for place in range(count))
+    return MarginMeasured(
+        asked.request_id, logits, (0.3,) * count, ("?",) * count, 0.05, asked.candidates[0], "?", 12.0
+    )
+
+
 @dataclass(frozen=True)
 class Script:
     """What the scripted engine says and how it behaves."""
@@ -92,6 +103,7 @@ class Script:
     """Steps after which the engine dies without a word."""
     deaf: bool = False
     """Reads no command while a reply runs, ``Shutdown`` included."""
+    margin: Callable[[MeasureMargin], MarginMeasured | Failed] = field(default=narrow)
     die: Callable[[], None] = field(default=lambda: None)
     """How to die in ``crash_after``; returning ends ``run``."""
 
@@ -156,6 +168,8 @@ class RehearsalEngine:
                 if not self._generate(command, commands, emit):
                     self._script.die()
                     return
+            elif isinstance(command, MeasureMargin):
+                emit(self._script.margin(command))
             elif isinstance(command, Unload):
                 emit(Unloaded())
             elif isinstance(command, Shutdown):

@@ -67,6 +67,7 @@ def style_sheet(dark: bool, points: float) -> str:
     c = {name: _css(getattr(named, name)) for name in Tokens.__slots__}
     role = QPalette.ColorRole
     small, label, heading, display = points * 0.88, points * 0.94, points * 1.2, points * 1.75
+    dot = round(points * 0.6)  # half a radio button's indicator, in pixels
     return f"""
     *[textRole="small"] {{ font-size: {small:.2f}pt; color: {c["muted"]}; }}
     *[textRole="label"] {{ font-size: {label:.2f}pt; font-weight: 600; }}
@@ -155,6 +156,16 @@ def style_sheet(dark: bool, points: float) -> str:
     QCheckBox::indicator:checked {{ background: {c["accent"]}; border-color: {c["accent"]};
         image: url("{_picture("tick", dark)}"); }}
     QCheckBox::indicator:disabled {{ border-color: {c["grid"]}; background: palette(window); }}
+
+    QRadioButton {{ spacing: 0.5em; padding: 1px; border: 1px solid transparent; border-radius: 5px; }}
+    QRadioButton:focus {{ border-color: {c["accent"]}; }}
+    QRadioButton::indicator {{ width: {2 * dot}px; height: {2 * dot}px; border: 1px solid {c["muted"]};
+        border-radius: {dot + 1}px; background: palette(base); }}
+    QRadioButton::indicator:hover {{ border-color: {c["accent"]}; }}
+    QRadioButton::indicator:checked {{ border-color: {c["accent"]}; background: qradialgradient(cx: 0.5, cy: 0.5,
+        radius: 0.5, fx: 0.5, fy: 0.5, stop: 0 {c["accent"]}, stop: 0.5 {c["accent"]},
+        stop: 0.6 {_css(palette.color(role.Base))}); }}
+    QRadioButton::indicator:disabled {{ border-color: {c["grid"]}; background: palette(window); }}
 
     QListView#chatList {{ border: none; background: transparent; outline: none; }}
     QListView#chatList::item {{ padding: 7px 10px; margin: 1px 8px; border-radius: 8px; border: 1px solid transparent; }}

@@ -13,6 +13,7 @@ from app.chat.conversation import Chat
 from app.chat.instructions import InstructionsDialog
 from app.command_palette import CommandPalette
 from app.compare.dialog import CompareDialog
+from app.compare.shelf import Shelf
 from app.diagnostics import about_text, diagnostics
 from app.hub.client import HubClient, hub_transport
 from app.hub.dialog import HubDialog
@@ -25,7 +26,7 @@ from app.shortcut_list import ShortcutList
 from app.tour import Tour
 from app.transport import Transport
 from app.window_frame import WindowFrame
-from engine.protocol import Loaded, Message, Role
+from engine.protocol import Load, Loaded, Message, Role
 from engine.protocol.hub_messages import Browse
 
 RESUME_MS = 4000
@@ -41,13 +42,21 @@ class WindowDialogs(QObject):
     """The folder of a model that is to draft for the one that is loaded."""
     reload_requested = Signal()
 
+    comparisons_changed = Signal()
+    """A chat has other comparisons than before."""
+
     def __init__(
-        self, frame: WindowFrame, loaded_as: Callable[[], str], hub: Callable[[], Transport] | None = None
+        self,
+        frame: WindowFrame,
+        command: Callable[[], Load],
+        hub: Callable[[], Transport] | None = None,
     ) -> None:
-        """``loaded_as()`` tells what ``Load.model`` named; ``hub`` stands in for the hub's process."""
+        """``command()`` tells what is loaded, or would be; ``hub`` stands in for the hub's process."""
         super().__init__(frame)
         self._frame = frame
-        self.loaded_as = loaded_as
+        self.loaded_as = lambda: command().model
+        self._command = command
+        self.shelf = Shelf(frame.book)
         self.compare: CompareDialog | None = None
         self.hub: HubDialog | None = None
         self.hub_client = HubClient(hub or (lambda: hub_transport(frame.folder)), self)
@@ -79,15 +88,24 @@ class WindowDialogs(QObject):
         return messages
 
     def open_compare(self) -> None:
-        """Run the typed text, or the last prompt, with and without EAGLE."""
+        """Put two settings together, to be compared on the typed text, the last prompt or others."""
         frame, messages = self._frame, self.comparison()
-        if not messages:
-            return
+        chat, model = frame.book.current, frame.client.model
         if self.compare is None:
-            self.compare = CompareDialog(frame.client, frame)
+            self.compare = CompareDialog(frame.client, self._command, self.shelf, self.hub_client, frame)
+            self.compare.kept_changed.connect(self.comparisons_changed)
+        told = of_model(frame.store.current, model).system_prompt
+        settings = resolve(frame.store.current, model, chat)
+        self.compare.open_for(chat, settings, messages, chat.request(told))
         self.compare.show()
         self.compare.raise_()
-        self.compare.start(messages, resolve(frame.store.current, frame.client.model, frame.book.current))
+        self.compare.activateWindow()
+
+    def open_comparisons(self) -> None:
+        """The same window at what is kept with the chat."""
+        self.open_compare()
+        if self.compare is not None:
+            self.compare.show_saved()
 
     # ------------------------------------------------------------------ models
 

@@ -110,6 +110,11 @@ class Keeper:
         if chat.id in self._known or not chat.is_empty or chat.draft.strip():
             self._put(chat, urgent=shown)
 
+    def keep(self, chat: Chat) -> None:
+        """Give a chat a row even if it has no messages, because something else belongs to it."""
+        if chat.id not in self._known:
+            self._put(chat)
+
     def _put(self, chat: Chat, urgent: bool = True) -> Ticket:
         self._known.add(chat.id)
         return self.store.put_chat(chat_record(chat), urgent)

@@ -1,4 +1,6 @@
-"""The same prompt with EAGLE and without it, side by side.
+"""Two settings on the same prompts, side by side.
 
-``comparison`` (what the two runs tell) knows no Qt; ``dialog.CompareDialog`` is the window.
+``comparison`` (where two replies part), ``sides``, ``prompts``, ``plan`` (which reply comes when),
+``record`` (what is kept), ``spread`` and ``words`` know no widgets; ``runner`` has the engine write the
+replies; ``dialog.CompareDialog`` is the window.
 """

@@ -1,144 +1,341 @@
-"""The comparison window: one prompt, twice, and what EAGLE changed."""
+"""The comparison window: put two settings together, watch both, see what came of it, share it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from PySide6.QtCore import QMetaObject, Qt, Slot
-from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCloseEvent, QResizeEvent
+from PySide6.QtCore import QMetaObject, Qt, Signal, Slot
+from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
-    QCheckBox,
     QDialog,
+    QFileDialog,
     QHBoxLayout,
     QLabel,
-    QProgressBar,
+    QMenu,
     QPushButton,
     QScrollArea,
+    QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
 
-from app.compare.pane import RunPane
-from app.compare.result import ResultCard
-from app.compare.runner import Client, CompareRunner, Phase, Which
-from app.tree_panel.token_text import visible
-from engine.protocol import GenerationSettings, Message, Role
+from app.chat.conversation import Chat
+from app.compare import picture, words
+from app.compare.comparison import Which
+from app.compare.heads import HeadFinder
+from app.compare.plan import Plan
+from app.compare.record import Record
+from app.compare.run_page import RunPage
+from app.compare.runner import CompareRunner
+from app.compare.setup_page import SetupPage
+from app.compare.shelf import Shelf
+from app.compare.states import Client
+from app.hub.client import HubClient
+from app.language import tr
+from engine.protocol import GenerationSettings, Load, Message
 
-_ABREAST = 620
-"""From this width on the replies stand side by side."""
-_PROGRESS = 1000
-_NAMES = {Which.EAGLE: "with EAGLE", Which.PLAIN: "without EAGLE"}
+ABREAST = 700
+"""From this width on the sides stand beside each other."""
+PNG, SVG = "PNG (*.png)", "SVG (*.svg)"
 
 
 class CompareDialog(QDialog):
-    """Runs a prompt with EAGLE and without it; not modal, so the chat stays in reach.
+    """Not modal, so the chat stays in reach. Closing it stops what it started; what is complete is kept."""
 
-    Closing the window stops what it started.
-    """
+    kept_changed = Signal()
+    """A chat has other comparisons than before."""
 
-    def __init__(self, client: Client, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        load: Callable[[], Load] = Load,
+        shelf: Shelf | None = None,
+        hub: HubClient | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
+        """``load`` tells what is loaded, or would be."""
         super().__init__(parent)
-        self._messages: tuple[Message, ...] = ()
-        self._settings = GenerationSettings()
+        self._client = client
+        self._load = load
+        self._shelf = shelf
+        self._chat: Chat | None = None
+        self._running_chat: Chat | None = None
+        """The chat with which the comparison that runs is kept."""
+        self._plan: Plan | None = None
+        """Of what is shown, if it was started here."""
         self.runner = CompareRunner(client, self)
-        self.setWindowTitle("Compare EAGLE on and off")
+        self.setWindowTitle(tr("Compare", "Compare two settings"))
         self.setModal(False)
         self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
-        self.setMinimumSize(360, 420)
+        self.setMinimumSize(480, 420)
         self._build()
-        self.runner.phase_changed.connect(self._show_phase)
-        self.runner.began.connect(self._began)
-        self.runner.grew.connect(self._grew)
-        self.runner.ended.connect(self._ended)
-        self._show_phase()
+        self.heads = HeadFinder(client, hub, list(self.setup.sides.values()), self)
+        self.heads.said.connect(self._say)
+        self.setup.changed.connect(self._show_buttons)
+        self.setup.saved.opened.connect(self.open_saved)
+        self.setup.saved.delete_requested.connect(self._delete)
+        self.setup.saved.restore_requested.connect(self._restore)
+        self.runner.phase_changed.connect(self._on_phase)
+        self.runner.recorded.connect(self._keep)
+        client.loaded.connect(self._on_loaded)
+        self._show_buttons()
+
+    # ------------------------------------------------------------------ building
 
     def _build(self) -> None:
-        heading = QLabel("The same prompt, with EAGLE and without", self)
-        heading.setProperty("textRole", "heading")
-        self.prompt = QLabel(self)
-        self.prompt.setTextFormat(Qt.TextFormat.PlainText)
-        self.prompt.setWordWrap(True)
-        self.prompt.setProperty("textRole", "small")
-        self.panes = {Which.EAGLE: RunPane("With EAGLE", self), Which.PLAIN: RunPane("Without EAGLE", self)}
-        self._replies = QBoxLayout(QBoxLayout.Direction.LeftToRight)
-        self._replies.setSpacing(16)
-        for which in Which:
-            self._replies.addWidget(self.panes[which], 1)
-        self.progress = QProgressBar(self)
-        self.progress.setRange(0, _PROGRESS)
-        self.progress.setTextVisible(False)
-        self.progress.setFixedHeight(6)
-        self.progress.setAccessibleName("Progress of the comparison")
-        self.state = QLabel(self)
-        self.state.setTextFormat(Qt.TextFormat.PlainText)
-        self.state.setProperty("textRole", "small")
-        self.result_card = ResultCard(self)
-        self.plain_first = QCheckBox("Swap the order", self)
-        self.plain_first.setToolTip("Run without EAGLE first, to see whether the first run pays for warming up.")
-        self.plain_first.setAccessibleDescription(self.plain_first.toolTip())
-        self.cancel_button = QPushButton("Cancel", self)
-        self.cancel_button.setAccessibleName("Cancel the comparison")
-        self.again_button = QPushButton("Run again", self)
-        self.again_button.setAccessibleName("Run the comparison again")
-        self.close_button = QPushButton("Close", self)
-        self.close_button.setAccessibleName("Close the comparison")
-        for button in (self.cancel_button, self.again_button, self.close_button):
-            button.setAutoDefault(False)
-        self.cancel_button.clicked.connect(self.runner.cancel)
-        self.again_button.clicked.connect(self.run_again)
-        self.close_button.clicked.connect(self.close)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(8)
-        buttons.addWidget(self.plain_first)
-        buttons.addStretch(1)
-        for button in (self.cancel_button, self.again_button, self.close_button):
-            buttons.addWidget(button)
-        content = QWidget(self)
-        column = QVBoxLayout(content)
-        column.setContentsMargins(16, 14, 16, 4)
-        column.setSpacing(10)
-        column.addWidget(heading)
-        column.addWidget(self.prompt)
-        column.addWidget(self.progress)
-        column.addWidget(self.state)
-        column.addLayout(self._replies, 1)
-        column.addWidget(self.result_card)
-        self._scroll = scroll = QScrollArea(self)
-        scroll.setWidget(content)
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroll.verticalScrollBar().setAccessibleName("Scroll the comparison")
+        self.stack = QStackedWidget(self)
+        self.setup = SetupPage()
+        self._setup_scroll, run_scroll = QScrollArea(), QScrollArea()
+        self.run_page = RunPage(self.runner, run_scroll)
+        for scroll, page in ((self._setup_scroll, self.setup), (run_scroll, self.run_page)):
+            scroll.setWidget(page)
+            scroll.setWidgetResizable(True)
+            scroll.setFrameShape(QScrollArea.Shape.NoFrame)
+            scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+            scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+            scroll.verticalScrollBar().setAccessibleName(tr("Compare", "Scroll the comparison"))
+            self.stack.addWidget(scroll)
+        self.said = QLabel(self)
+        self.said.setTextFormat(Qt.TextFormat.PlainText)
+        self.said.setWordWrap(True)
+        self.said.setProperty("textRole", "small")
+        self.said.hide()
+        self.start_button = self._button(tr("Compare", "&Start"), self.start_chosen)
+        self.start_button.setProperty("look", "primary")
+        self.start_button.setDefault(True)
+        self.change_button = self._button(tr("Compare", "&New comparison"), self.show_setup)
+        self.again_button = self._button(tr("Compare", "Run &again"), self.run_again)
+        self.stop_button = self._button(tr("Compare", "S&top"), self.runner.stop)
+        self.stop_button.setAccessibleName(tr("Compare", "Stop the comparison"))
+        self.share_button = self._button(tr("Compare", "S&hare"), None)
+        menu = QMenu(self.share_button)
+        self.copy_picture = menu.addAction(tr("Compare", "&Copy the picture"), self._copy_picture)
+        self.save_picture = menu.addAction(tr("Compare", "&Save the picture…"), self._ask_for_file)
+        self.copy_text = menu.addAction(tr("Compare", "Copy as &text"), self._copy_text)
+        self.copy_picture.setShortcut(QKeySequence("Ctrl+Shift+C"))
+        self.save_picture.setShortcut(QKeySequence("Ctrl+S"))
+        for action in (self.copy_picture, self.save_picture):
+            self.addAction(action)
+        self.share_button.setMenu(menu)
+        self.close_button = self._button(tr("Compare", "Close"), self.close)
+        row = QHBoxLayout()
+        row.setContentsMargins(20, 8, 20, 14)
+        row.setSpacing(8)
+        row.addWidget(self.share_button)
+        row.addStretch(1)
+        for button in (self.stop_button, self.again_button, self.change_button, self.start_button, self.close_button):
+            row.addWidget(button)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.setSpacing(0)
-        outer.addWidget(scroll, 1)
-        buttons.setContentsMargins(16, 10, 16, 14)
-        outer.addLayout(buttons)
-        self.resize(900, 700)
+        outer.addWidget(self.stack, 1)
+        for label in (self.setup.summary, self.setup.trouble, self.said):
+            label.setContentsMargins(20, 4, 20, 0)
+            outer.addWidget(label)
+        outer.addLayout(row)
+        self.resize(940, 760)
 
-    # ------------------------------------------------------------------ commands
+    def _button(self, text: str, act: Callable[[], object] | None) -> QPushButton:
+        button = QPushButton(text, self)
+        button.setAutoDefault(False)
+        if act is not None:
+            button.clicked.connect(lambda _=False: act())
+        return button
 
-    def start(self, messages: Sequence[Message], settings: GenerationSettings) -> None:
-        """Compare on these messages; a comparison that still runs is given up."""
-        self._messages = tuple(messages)
-        self._settings = settings
-        asked = next((m.content for m in reversed(self._messages) if m.role is Role.USER), "")
-        self.prompt.setText(f"Prompt: {visible(asked, 160).replace('␣', ' ')}" if asked else "")
-        self.prompt.setVisible(bool(asked))
-        self.run_again()
+    # ------------------------------------------------------------------ opening
+
+    def open_for(
+        self,
+        chat: Chat | None,
+        settings: GenerationSettings,
+        messages: Sequence[Message],
+        conversation: Sequence[Message],
+    ) -> None:
+        """Offer a comparison for a chat. One that runs goes on and stays in view."""
+        if chat is not self._chat:
+            self.setup.saved.forget()
+        self._chat = chat
+        self._show_saved()
+        if not self.runner.busy:
+            self.setup.fill(self._client.model, settings, messages, conversation)
+            self.show_setup()
+
+    def show_setup(self) -> None:
+        if not self.runner.busy:
+            self.stack.setCurrentIndex(0)
+            self._say("")
+            self._show_buttons()
+            self.start_button.setDefault(True)
+            self.setup.sides[Which.A].method.setFocus()
+
+    def show_saved(self) -> None:
+        """The list of what is kept with the chat, in view and ready for the keys."""
+        self.show_setup()
+        self.setup.saved.list.setFocus()
+        # After the layout has made room for the list.
+        QMetaObject.invokeMethod(self, "_reveal_saved", Qt.ConnectionType.QueuedConnection)
 
     @Slot()
+    def _reveal_saved(self) -> None:
+        self._setup_scroll.ensureWidgetVisible(self.setup.saved)
+
+    def start_chosen(self) -> None:
+        """Run what was put together."""
+        if not self.setup.problem():
+            self.start(self.setup.plan(self._load()))
+
+    def start(self, plan: Plan) -> None:
+        self._plan = plan
+        self._running_chat = self._chat
+        self._say("")
+        self.stack.setCurrentIndex(1)
+        self.run_page.begin()
+        self.runner.start(plan)
+        if plan.shared.seed is None:
+            self._plan = self.runner.plan  # repeats take the seed of the first time
+        self._show_buttons()
+        self.stop_button.setFocus()
+
     def run_again(self) -> None:
-        """The same once more, in the order that is chosen now."""
-        for pane in self.panes.values():
-            pane.clear("Waiting for its turn")
-        self.result_card.hide()
-        self.runner.start(self._messages, self._settings, self.plain_first.isChecked())
-        if self._settings.seed is None:
-            self._settings = self.runner.settings  # repeats take the seed of the first time
+        if self._plan is not None and not self.runner.busy:
+            self.start(self._plan)
+
+    @Slot(str)
+    def open_saved(self, comparison_id: str) -> None:
+        """Show one that was kept."""
+        if self._shelf is None or self.runner.busy:
+            return
+        try:
+            record = self._shelf.read(comparison_id)
+        except ValueError as error:
+            self._say(str(error))
+            return
+        self.show_record(record)
+        self.change_button.setFocus()
+
+    def show_record(self, record: Record) -> None:
+        """Show a comparison that is complete."""
+        self._plan = None
+        self._say("")
+        self.stack.setCurrentIndex(1)
+        place = next((place for place, each in enumerate(record.answers) if each.difference is not None), 0)
+        self.run_page.show_record(record, place)
+        self._show_buttons()
+
+    # ------------------------------------------------------------------ keeping
+
+    @Slot()
+    def _keep(self) -> None:
+        record = self.runner.record
+        if self._shelf is not None and self._running_chat is not None and record is not None and record.replies:
+            self._shelf.put(self._running_chat, record)
+            if self._running_chat is self._chat:
+                self._show_saved()
+
+    def _show_saved(self) -> None:
+        kept = self._shelf.of_chat(self._chat) if self._shelf is not None and self._chat is not None else []
+        self.setup.saved.show_saved(kept)
+        self.kept_changed.emit()
+
+    @Slot(str)
+    def _delete(self, comparison_id: str) -> None:
+        if self._shelf is not None and self._chat is not None:
+            self._shelf.delete(self._chat, comparison_id)
+            self._show_saved()
+
+    @Slot(str)
+    def _restore(self, comparison_id: str) -> None:
+        if self._shelf is not None and self._chat is not None:
+            self._shelf.restore(self._chat, comparison_id)
+            self._show_saved()
+
+    # ------------------------------------------------------------------ sharing
+
+    def _shown(self) -> Record | None:
+        record = self.run_page.record
+        return record if self.stack.currentIndex() == 1 and not self.runner.busy else None
+
+    def _copy_picture(self) -> None:
+        if (record := self._shown()) is not None:
+            image = picture.as_image(record, self.palette(), self.run_page.prompt_at)
+            QGuiApplication.clipboard().setImage(image)
+            self._say(tr("Compare", "The picture is in the clipboard."))
+
+    def _copy_text(self) -> None:
+        if (record := self._shown()) is not None:
+            QGuiApplication.clipboard().setText(words.as_text(record))
+            self._say(tr("Compare", "The figures are in the clipboard."))
+
+    def _ask_for_file(self) -> None:
+        if self._shown() is None:
+            return
+        dialog = QFileDialog(self, tr("Compare", "Save the picture"))
+        dialog.setNameFilters([PNG, SVG])
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.selectFile("eyrie-comparison")
+        dialog.fileSelected.connect(
+            lambda path: self.save_picture_to(Path(path), ".svg" if dialog.selectedNameFilter() == SVG else ".png")
+        )
+        dialog.finished.connect(lambda _: dialog.deleteLater())
+        dialog.open()
+
+    def save_picture_to(self, path: Path, ending: str = ".png") -> bool:
+        """Write the picture; ``ending`` is added where the name has none."""
+        record = self._shown()
+        if record is None:
+            return False
+        path = path if path.suffix else path.with_name(path.name + ending)
+        try:
+            picture.save_picture(record, self.palette(), path, self.run_page.prompt_at)
+        except OSError as error:
+            self._say(
+                tr("Compare", "The picture could not be saved ({reason}). Choose another folder.").format(
+                    reason=str(error).rstrip(".")
+                )
+            )
+            return False
+        self._say(tr("Compare", "Saved as {path}").format(path=path))
+        return True
+
+    # ------------------------------------------------------------------ state
+
+    @Slot(str)
+    def _say(self, text: str) -> None:
+        self.said.setText(text)
+        self.said.setVisible(bool(text))
+
+    @Slot(object)
+    def _on_loaded(self, _event: object) -> None:
+        if not self.runner.busy:
+            self.setup.show_model(self._client.model)
+
+    @Slot()
+    def _on_phase(self) -> None:
+        watched = self.stop_button.hasFocus()
+        if not self.runner.busy:
+            self._keep()
+        self._show_buttons()
+        if watched and not self.runner.busy:
+            self.change_button.setFocus()
+
+    @Slot()
+    def _show_buttons(self) -> None:
+        running, busy = self.stack.currentIndex() == 1, self.runner.busy
+        self.start_button.setVisible(not running)
+        self.setup.summary.setVisible(not running)
+        self.setup.trouble.setVisible(not running and bool(self.setup.trouble.text()))
+        self.start_button.setEnabled(not self.setup.problem())
+        for button in (self.stop_button, self.again_button, self.change_button, self.share_button):
+            button.setVisible(running)
+        self.stop_button.setEnabled(busy and self.runner.phase.value != "stopping")
+        self.again_button.setEnabled(not busy and self._plan is not None)
+        self.change_button.setEnabled(not busy)
+        shown = self._shown()
+        self.share_button.setEnabled(shown is not None and bool(shown.replies))
+        for action in (self.copy_picture, self.save_picture, self.copy_text):
+            action.setEnabled(self.share_button.isEnabled())
 
     def closeEvent(self, event: QCloseEvent) -> None:
         self.runner.abandon()
@@ -149,88 +346,9 @@ class CompareDialog(QDialog):
         self.runner.abandon()
         super().done(code)
 
-    # ------------------------------------------------------------------ what the runner tells
-
-    @Slot(object)
-    def _began(self, which: Which) -> None:
-        self.panes[which].clear("Waiting for the engine…")
-        self._show_progress()
-
-    @Slot(object, str)
-    def _grew(self, which: Which, text: str) -> None:
-        self.panes[which].add(text, self.runner.runs[which])
-        self._show_progress()
-
-    @Slot(object)
-    def _ended(self, which: Which) -> None:
-        self.panes[which].finish(self.runner.runs[which])
-        self._show_progress()
-
-    def _show_progress(self) -> None:
-        self.progress.setValue(round(self.runner.progress * _PROGRESS))
-        current = self.runner.current
-        if self.runner.phase is Phase.RUNNING and current is not None:
-            number = sum(run.finished is not None for run in self.runner.runs.values()) + 1
-            self.state.setText(f"Run {number} of 2: {_NAMES[current]}")
-
-    @Slot()
-    def _show_phase(self) -> None:
-        phase = self.runner.phase
-        busy = self.runner.busy
-        self.cancel_button.setEnabled(phase is Phase.RUNNING)
-        self.again_button.setEnabled(not busy and bool(self._messages))
-        self.plain_first.setEnabled(not busy)
-        self.progress.setVisible(busy)
-        self.state.setVisible(busy)
-        if phase is Phase.STOPPING:
-            self.state.setText("Stopping after the step that is running…")
-        elif phase is Phase.CANCELLED:
-            self._settle("Not run")
-            self.result_card.show_words("Cancelled. Nothing was compared.")
-        elif phase is Phase.FAILED:
-            self._settle("Not run")
-            assert self.runner.trouble is not None
-            self.result_card.show_trouble(self.runner.trouble)
-            self._announce()
-        elif phase is Phase.DONE:
-            self._show_result()
-            self._announce()
-
-    def _settle(self, words: str) -> None:
-        """Runs that never ended say so."""
-        for which, run in self.runner.runs.items():
-            if run.finished is None:
-                self.panes[which].flush()
-                self.panes[which].status.setText("Broke off" if run.pieces else words)
-
-    def _show_result(self) -> None:
-        comparison = self.runner.comparison
-        assert comparison is not None
-        eagle, plain = (self.runner.runs[which].finished for which in Which)
-        assert eagle is not None and plain is not None
-        speeds = (eagle.stats.tokens_per_second, plain.stats.tokens_per_second)
-        self.result_card.show_comparison(comparison, speeds, len(eagle.token_ids))
-        if comparison.difference is not None:
-            for which, side in (
-                (Which.EAGLE, comparison.difference.eagle),
-                (Which.PLAIN, comparison.difference.plain),
-            ):
-                self.panes[which].mark(side.start, side.end)
-
-    def _announce(self) -> None:
-        """Bring the result into view and have it spoken."""
-        # After the layout has made room for the result, which is asked for but not done yet.
-        QMetaObject.invokeMethod(self, "_reveal", Qt.ConnectionType.QueuedConnection)
-        event = QAccessibleAnnouncementEvent(self, self.result_card.spoken)
-        QAccessible.updateAccessibility(event)
-
-    @Slot()
-    def _reveal(self) -> None:
-        self._scroll.ensureWidgetVisible(self.result_card)
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        wide = event.size().width() >= _ABREAST
+        wide = event.size().width() >= ABREAST
         direction = QBoxLayout.Direction.LeftToRight if wide else QBoxLayout.Direction.TopToBottom
-        self._replies.setDirection(direction)
-        self.result_card.set_direction(direction)
+        self.setup.set_direction(direction)
+        self.run_page.set_direction(direction)

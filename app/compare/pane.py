@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, QTimer, Slot
-from PySide6.QtGui import QColor, QHideEvent, QTextCharFormat, QTextCursor
+from PySide6.QtCore import QEvent, Qt, QTimer, Slot
+from PySide6.QtGui import QColor, QHideEvent, QResizeEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
@@ -16,7 +16,10 @@ from PySide6.QtWidgets import (
 )
 
 from app import theme
-from app.compare.runner import RunState
+from app.compare.record import Reply
+from app.compare.states import RunState
+from app.language import mark, tr
+from app.language.numbers import decimal, whole
 from app.tree_panel.description import milliseconds
 from app.tree_panel.figures_bar import Figure
 from engine.protocol import FinishReason
@@ -25,11 +28,11 @@ FLUSH_MS = 33
 """Shortest time between two updates of the text."""
 
 _REASONS = {
-    FinishReason.EOS: "Finished",
-    FinishReason.LENGTH: "Finished, length limit reached",
-    FinishReason.CONTEXT: "Finished, context full",
-    FinishReason.STOPPED: "Stopped",
-    FinishReason.ERROR: "Broke off",
+    FinishReason.EOS: mark("Compare", "Finished"),
+    FinishReason.LENGTH: mark("Compare", "Finished, length limit reached"),
+    FinishReason.CONTEXT: mark("Compare", "Finished, context full"),
+    FinishReason.STOPPED: mark("Compare", "Stopped"),
+    FinishReason.ERROR: mark("Compare", "Broke off"),
 }
 
 
@@ -43,6 +46,35 @@ def _units(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
+class OneLine(QLabel):
+    """A text on one line that ends with an ellipsis where there is no room; the tool tip has it whole."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._whole = ""
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+
+    def show_text(self, text: str) -> None:
+        self._whole = text
+        self.setToolTip(text)
+        self.setAccessibleName(text)
+        self._cut()
+
+    def _cut(self) -> None:
+        mode = Qt.TextElideMode.ElideRight
+        self.setText(self.fontMetrics().elidedText(self._whole, mode, max(40, self.width() - 2)))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._cut()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "_whole"):
+            self._cut()
+
+
 class RunPane(QWidget):
     """A reply as plain text; what is marked in it lies on top as a format, never in the text."""
 
@@ -51,7 +83,7 @@ class RunPane(QWidget):
         self._text = ""
         self._waiting: list[str] = []
         self._mark: tuple[int, int] | None = None
-        self.title = QLabel(title, self)
+        self.title = OneLine(self)
         self.title.setProperty("textRole", "label")
         self.status = QLabel(self)
         self.status.setTextFormat(Qt.TextFormat.PlainText)
@@ -62,17 +94,23 @@ class RunPane(QWidget):
         self.view.setMinimumHeight(110)
         self.view.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
         self.view.document().setDocumentMargin(9)
-        self.view.setAccessibleName(f"Reply: {title}")
         self.view.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
-        self.speed = Figure("tokens/s", "Decode speed; the time to read the prompt is left out.", self)
-        self.tau = Figure("tokens per step (τ)", "Tokens emitted per pass of the target.", self)
-        self.first = Figure("to first token", "Time from the request to the first token.", self)
-        self.tokens = Figure("tokens", "Length of the reply, end token included.", self)
+        self.speed = Figure(
+            tr("Compare", "tokens/s"), tr("Compare", "Decode speed; the time to read the prompt is left out."), self
+        )
+        self.tau = Figure(
+            tr("Compare", "tokens per step (τ)"), tr("Compare", "Tokens emitted per pass of the target."), self
+        )
+        self.first = Figure(
+            tr("Compare", "to first token"), tr("Compare", "Time from the request to the first token."), self
+        )
+        self.tokens = Figure(
+            tr("Compare", "tokens"), tr("Compare", "Length of the reply, end token included."), self
+        )
         head = QHBoxLayout()
-        head.addWidget(self.title)
-        head.addStretch(1)
+        head.addWidget(self.title, 1)
         head.addWidget(self.status)
         figures = QGridLayout()
         figures.setSpacing(6)
@@ -88,6 +126,12 @@ class RunPane(QWidget):
         self._timer.setSingleShot(True)
         self._timer.setInterval(FLUSH_MS)
         self._timer.timeout.connect(self.flush)
+        self.set_title(title)
+
+    def set_title(self, title: str) -> None:
+        """The side's letter and name."""
+        self.title.show_text(title)
+        self.view.setAccessibleName(tr("Compare", "Reply: {side}").format(side=title))
 
     @property
     def text(self) -> str:
@@ -109,7 +153,7 @@ class RunPane(QWidget):
         """Add text and show the figures so far, at the next flush."""
         self._text += text
         self._waiting.append(text)
-        self.status.setText("Reading the prompt…" if run.reading else "Writing…")
+        self.status.setText(tr("Compare", "Reading the prompt…") if run.reading else tr("Compare", "Writing…"))
         self._figures(run)
         if not self._timer.isActive():
             self._timer.start()
@@ -119,15 +163,32 @@ class RunPane(QWidget):
         self.flush()
         self._figures(run)
         if run.finished is not None:
-            self.status.setText(_REASONS[run.finished.reason])
+            self.status.setText(tr("Compare", _REASONS[run.finished.reason]))
             self.first.show_value(milliseconds(run.finished.stats.time_to_first_token))
 
     def _figures(self, run: RunState) -> None:
-        speed, tau = run.tokens_per_second, run.acceptance_length
-        self.speed.show_value(f"{speed:.1f}" if speed else "–")
-        self.tau.show_value(f"{tau:.2f}" if tau else "–")
         count = run.finished.stats.new_tokens if run.finished is not None else len(run.pieces)
-        self.tokens.show_value(str(count) if count else "–")
+        self._numbers(run.tokens_per_second, run.acceptance_length, count)
+
+    def _numbers(self, speed: float, tau: float, count: int) -> None:
+        self.speed.show_value(decimal(speed, 1) if speed else "–")
+        self.tau.show_value(decimal(tau, 2) if tau else "–")
+        self.tokens.show_value(whole(count) if count else "–")
+
+    def show_reply(self, text: str, reply: Reply | None) -> None:
+        """A reply that is kept, with the figures of its side's first one; ``None``: it was not complete."""
+        self.clear("" if text else tr("Compare", "Not run"))
+        self._text = text
+        self._waiting.append(text)
+        self.flush()
+        self.view.verticalScrollBar().setValue(0)
+        if reply is None:
+            if text:
+                self.status.setText(tr("Compare", "Broke off"))
+            return
+        self.status.setText(tr("Compare", _REASONS[reply.reason]))
+        self._numbers(reply.tokens_per_second, reply.acceptance_length, reply.tokens)
+        self.first.show_value(milliseconds(reply.first_token))
 
     @Slot()
     def flush(self) -> None:

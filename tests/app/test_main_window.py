@@ -124,7 +124,6 @@ def test_without_a_head_the_reason_is_visible(open_window: OpenWindow) -> None:
     assert "No head fits" in window.top_bar.button(action).toolTip()
     assert window.notices.head.isVisible() and "No head fits" in window.notices.head.label.text()
     assert window.store.current.eagle, "the choice itself is kept for the next model"
-    assert "No head fits" in window.commands.compare.toolTip()
 
 
 def test_a_long_prompt_shows_its_progress(qtbot: QtBot, open_window: OpenWindow) -> None:
