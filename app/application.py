@@ -78,6 +78,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         help="model to load: 'demo', a folder or a GGUF file; by default the last one used",
     )
     parser.add_argument("--head", metavar="DIR", help="EAGLE head to use; 'none' loads none")
+    parser.add_argument(
+        "--language",
+        choices=[each.value for each in Language],
+        help="speak this language now, whatever the settings say",
+    )
     parser.add_argument("--verbose", action="store_true", help="log more, and to the terminal as well")
     parser.add_argument("--screenshots", metavar="DIR", help="save pictures of the window in DIR and end")
     return parser.parse_args(arguments)
@@ -150,7 +155,7 @@ def run(app: QApplication, folder: Path, crash_log: CrashLog, options: argparse.
         return Exit.IN_USE
     installing.install(app, Language.SYSTEM)  # for what is wrong with the settings
     store = SettingsStore(folder)
-    installing.install(app, store.current.language)
+    installing.install(app, Language(options.language) if options.language else store.current.language)
     follow_settings(app, store)
     client = EngineClient(lambda: ProcessTransport(log_path=crash_log.engine_log))
     window = MainWindow(client, store, folder, load_command(options, store.current))
@@ -213,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.screenshots:
         from app.screenshots import make_screenshots
 
-        return make_screenshots(Path(options.screenshots))
+        return make_screenshots(Path(options.screenshots), Language(options.language or Language.ENGLISH))
     with contextlib.ExitStack() as stack:
         try:
             folder = stack.enter_context(chosen_folder(options))

@@ -1,4 +1,4 @@
-"""``--screenshots DIR``: pictures of the window in both themes, at 100 % and 150 %.
+"""``--screenshots DIR``: pictures of the windows in both themes, at 100 % and 150 %, in English or ``--language``.
 
 A scripted engine plays written replies through the same client, transcript and
 panel as a real one. Each scale runs in a process of its own, because Qt takes the
@@ -21,6 +21,8 @@ from app import style
 from app.client import EngineClient
 from app.gallery import exhibits, put_away
 from app.hub.rehearsal import RehearsalHub
+from app.language import installing
+from app.language.choice import Language
 from app.main_window import MainWindow
 from app.markdown import formulas, sample
 from app.rehearsal import RehearsalEngine, Script
@@ -65,7 +67,7 @@ def _reply(request: Generate) -> str:
     return REPLIES.get(request.messages[-1].content, "I do not know.")
 
 
-def make_screenshots(folder: Path) -> int:
+def make_screenshots(folder: Path, language: Language = Language.ENGLISH) -> int:
     """Make all pictures; returns an exit code."""
     folder.mkdir(parents=True, exist_ok=True)
     for scale in SCALES:
@@ -75,7 +77,8 @@ def make_screenshots(folder: Path) -> int:
         )
         if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & environment.keys():
             environment.setdefault("QT_QPA_PLATFORM", "offscreen")
-        command = [sys.executable, "-m", "app.screenshots", str(folder.absolute()), f"{scale * 100:.0f}"]
+        scene = [str(folder.absolute()), f"{scale * 100:.0f}", language.value]
+        command = [sys.executable, "-m", "app.screenshots", *scene]
         code = subprocess.run(command, env=environment, check=False).returncode
         if code:
             return code
@@ -188,17 +191,19 @@ def picture_markdown(studio: Studio) -> None:
     studio.picture("11-markdown-top")
 
 
-def main(folder: str, percent: str) -> int:
+def main(folder: str, percent: str, language: str) -> int:
     """One scale, in this process."""
     from app.application import make_application
 
     app = make_application()
+    shown = installing.install(app, Language(language))
+    ending = "" if shown is Language.ENGLISH else f"-{shown.value}"
     for theme in (ThemeChoice.LIGHT, ThemeChoice.DARK):
-        studio = Studio(app, Path(folder), theme, f"{theme.value}-{percent}")
+        studio = Studio(app, Path(folder), theme, f"{theme.value}-{percent}{ending}")
         play(studio)
         studio.close()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2]))
+    sys.exit(main(*sys.argv[1:4]))

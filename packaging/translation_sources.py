@@ -31,6 +31,7 @@ REPORTS = ("report", "progress", "Loading")
 FAILURES = re.compile(r"[A-Z]\w*Error|Failed")
 """Calls whose arguments are told to the user; the built-in exceptions are not."""
 CATALOGUE_TEXTS = ("notes", "speedup_source")
+SENTENCES = re.compile(r"(?<=[.!?])\s+")
 LETTERS = 8
 """A text with fewer letters of its own than this would be found in anything."""
 
@@ -137,8 +138,12 @@ def _visit(node: ast.AST, asked: bool, constants: Constants) -> Iterator[str]:
     if isinstance(node, ast.expr) and (text := template(node)) is not None:
         text = text.strip()
         short = asked and "{" not in text
-        if (asked or is_sentence(text)) and _letters(text) >= (1 if short else LETTERS):
-            yield text
+        if asked or is_sentence(text):
+            found = [text]
+        else:  # a sentence or two between what is filled in
+            parts = (re.sub(r"^(\{\d+\} )+(?=[A-Z])", "", part) for part in SENTENCES.split(text))
+            found = [part for part in parts if is_sentence(part)]
+        yield from (each for each in found if _letters(each) >= (1 if short else LETTERS))
         return
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant | ast.Name):
         return  # a docstring

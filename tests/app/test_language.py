@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pytest
 from PySide6.QtCore import QLocale, QTranslator
-from PySide6.QtWidgets import QApplication, QDialogButtonBox, QDoubleSpinBox
+from PySide6.QtWidgets import QApplication, QDialogButtonBox, QDoubleSpinBox, QMenu
 from pytestqt.qtbot import QtBot
 
 from app.language import engine_texts, fields_of, installing, mark, same_fields, tr, tr_n
-from app.language.choice import Language, best_of
+from app.language.choice import OWN_NAMES, Language, best_of
 from app.language.engine_texts import of_engine
 from app.language.mnemonics import plain
+from tests.app.conftest import OpenWindow
 
 
 class Planted(QTranslator):
@@ -177,3 +179,19 @@ def test_a_language_is_put_in_force_and_taken_back(
     assert field.text() == number
     installing.install(qapp, Language.ENGLISH)
     assert tr("Menu", "&New chat") == "&New chat"
+
+
+@pytest.mark.parametrize("language", OWN_NAMES)
+def test_no_menu_gives_a_letter_twice(
+    qapp: QApplication, open_window: OpenWindow, english_again: None, language: Language
+) -> None:
+    installing.install(qapp, language)
+    bar = open_window(loaded=False).menuBar()
+    menus = [menu for action in bar.actions() if isinstance(menu := action.menu(), QMenu)]
+    assert menus
+    wrong = {}
+    for title, actions in [("", bar.actions()), *((menu.title(), menu.actions()) for menu in menus)]:
+        letters = [found[1].casefold() for each in actions if (found := re.search("&([^&])", each.text()))]
+        if twice := sorted({each for each in letters if letters.count(each) > 1}):
+            wrong[title] = twice
+    assert wrong == {}

@@ -69,6 +69,7 @@ def f(path):
     )
 METHOD = MethodInfo("id", name="Fast", about="It is fast.", settings=(MethodSetting("n", "Nodes", "How many."),))
 problem = Problem("kind", "It broke.", "Mend it." if mendable else "Buy a new one.")
+why = f"{why} It runs plainly. {hint}"
 KEYS = {"a key": 1, "Not a sentence": 2}
 '''
     assert list(engine_texts(source)) == [
@@ -82,6 +83,7 @@ KEYS = {"a key": 1, "Not a sentence": 2}
         "It broke.",
         "Mend it.",
         "Buy a new one.",
+        "It runs plainly.",
     ]
 
 
