@@ -288,6 +288,855 @@
     </message>
 </context>
 <context>
+    <name>Compare</name>
+    <message numerus="yes">
+        <source>%n heads are on this computer.</source>
+        <translation>
+            <numerusform>%n Head ist auf diesem Computer.</numerusform>
+            <numerusform>%n Heads sind auf diesem Computer.</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n more can be downloaded in Models.</source>
+        <translation>
+            <numerusform>%n weiterer lässt sich unter Modelle herunterladen.</numerusform>
+            <numerusform>%n weitere lassen sich unter Modelle herunterladen.</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n more lines were left out.</source>
+        <translation>
+            <numerusform>%n weitere Zeile wurde weggelassen.</numerusform>
+            <numerusform>%n weitere Zeilen wurden weggelassen.</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n of {count} texts differ</source>
+        <translation>
+            <numerusform>%n von {count} Texten weicht ab</numerusform>
+            <numerusform>%n von {count} Texten weichen ab</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n prompts</source>
+        <translation>
+            <numerusform>%n Prompt</numerusform>
+            <numerusform>%n Prompts</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n prompts from {file}.</source>
+        <translation>
+            <numerusform>%n Prompt aus {file}.</numerusform>
+            <numerusform>%n Prompts aus {file}.</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n repeats</source>
+        <translation>
+            <numerusform>%n Wiederholung</numerusform>
+            <numerusform>%n Wiederholungen</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>&amp;Copy the picture</source>
+        <translation>Bild &amp;kopieren</translation>
+    </message>
+    <message>
+        <source>&amp;New comparison</source>
+        <translation>&amp;Neuer Vergleich</translation>
+    </message>
+    <message>
+        <source>&amp;Save the picture…</source>
+        <translation>Bild &amp;speichern…</translation>
+    </message>
+    <message>
+        <source>&amp;Start</source>
+        <translation>&amp;Starten</translation>
+    </message>
+    <message numerus="yes">
+        <source>, %n of them by ties within rounding</source>
+        <translation>
+            <numerusform>, davon %n durch Gleichstand innerhalb der Rundung</numerusform>
+            <numerusform>, davon %n durch Gleichstände innerhalb der Rundung</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>0 takes the likeliest token each time</source>
+        <translation>0 nimmt jedes Mal das wahrscheinlichste Token</translation>
+    </message>
+    <message>
+        <source>A file</source>
+        <translation>Eine Datei</translation>
+    </message>
+    <message>
+        <source>A is faster: its speed over B's</source>
+        <translation>A ist schneller: sein Tempo geteilt durch das von B</translation>
+    </message>
+    <message>
+        <source>A is slower: its speed over B's</source>
+        <translation>A ist langsamer: sein Tempo geteilt durch das von B</translation>
+    </message>
+    <message>
+        <source>A over B</source>
+        <translation>A geteilt durch B</translation>
+    </message>
+    <message>
+        <source>A penalty forbids one of the two tokens there: a real difference.</source>
+        <translation>Eine Penalty verbietet dort eines der beiden Token: ein echter Unterschied.</translation>
+    </message>
+    <message>
+        <source>A real difference: {side}'s token is ahead, the two lie {apart}; rounding accounts for {noise}.</source>
+        <translation>Ein echter Unterschied: Das Token von {side} liegt vorn, die beiden liegen {apart}; Rundung erklärt {noise}.</translation>
+    </message>
+    <message>
+        <source>A reply broke off.</source>
+        <translation>Eine Antwort brach ab.</translation>
+    </message>
+    <message numerus="yes">
+        <source>A side needs another head: the model is loaded again %n times.</source>
+        <translation>
+            <numerusform>Eine Seite braucht einen anderen Head: Das Modell wird %n-mal neu geladen.</numerusform>
+            <numerusform>Eine Seite braucht einen anderen Head: Das Modell wird %n-mal neu geladen.</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>A tie within rounding: the two lie {apart}, and rounding accounts for {noise} on this machine.</source>
+        <translation>Gleichstand innerhalb der Rundung: Die beiden liegen {apart}, und Rundung erklärt auf diesem Rechner {noise}.</translation>
+    </message>
+    <message>
+        <source>A tie: the target's logits of the two are equal.</source>
+        <translation>Gleichstand: Die Logits des Zielmodells für beide sind gleich.</translation>
+    </message>
+    <message>
+        <source>A {a}, B {b} tokens per second</source>
+        <translation>A {a}, B {b} Token pro Sekunde</translation>
+    </message>
+    <message>
+        <source>A, tokens/s</source>
+        <translation>A, Token/s</translation>
+    </message>
+    <message>
+        <source>A, τ</source>
+        <translation>A, τ</translation>
+    </message>
+    <message>
+        <source>About the same: A's speed over B's</source>
+        <translation>Etwa gleich: Tempo von A geteilt durch das von B</translation>
+    </message>
+    <message>
+        <source>After “…{text}”</source>
+        <translation>Nach „…{text}“</translation>
+    </message>
+    <message numerus="yes">
+        <source>All %n prompts of this chat</source>
+        <translation>
+            <numerusform>Der %n Prompt dieses Chats</numerusform>
+            <numerusform>Alle %n Prompts dieses Chats</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>All files (*)</source>
+        <translation>Alle Dateien (*)</translation>
+    </message>
+    <message>
+        <source>All prompts of this chat</source>
+        <translation>Alle Prompts dieses Chats</translation>
+    </message>
+    <message>
+        <source>Another folder…</source>
+        <translation>Anderer Ordner…</translation>
+    </message>
+    <message>
+        <source>As loaded (none)</source>
+        <translation>Wie geladen (keiner)</translation>
+    </message>
+    <message>
+        <source>As loaded ({head})</source>
+        <translation>Wie geladen ({head})</translation>
+    </message>
+    <message>
+        <source>At the very beginning</source>
+        <translation>Ganz am Anfang</translation>
+    </message>
+    <message>
+        <source>Automatic ({method})</source>
+        <translation>Automatisch ({method})</translation>
+    </message>
+    <message>
+        <source>B, tokens/s</source>
+        <translation>B, Token/s</translation>
+    </message>
+    <message>
+        <source>B, τ</source>
+        <translation>B, τ</translation>
+    </message>
+    <message>
+        <source>Both sides answer the same prompts, one reply at a time. Then you see how much faster one is and whether the texts are the same.</source>
+        <translation>Beide Seiten beantworten dieselben Prompts, eine Antwort nach der anderen. Dann sehen Sie, wie viel schneller eine ist und ob die Texte dieselben sind.</translation>
+    </message>
+    <message>
+        <source>Both sides are the same: this shows how much a repeat varies.</source>
+        <translation>Beide Seiten sind gleich: Das zeigt, wie sehr eine Wiederholung schwankt.</translation>
+    </message>
+    <message>
+        <source>Broke off</source>
+        <translation>Abgebrochen</translation>
+    </message>
+    <message>
+        <source>Choose a file with prompts.</source>
+        <translation>Wählen Sie eine Datei mit Prompts.</translation>
+    </message>
+    <message>
+        <source>Choose a file…</source>
+        <translation>Datei wählen…</translation>
+    </message>
+    <message>
+        <source>Choose another head for this side.</source>
+        <translation>Wählen Sie für diese Seite einen anderen Head.</translation>
+    </message>
+    <message>
+        <source>Choose another method or head for it.</source>
+        <translation>Wählen Sie für sie ein anderes Verfahren oder einen anderen Head.</translation>
+    </message>
+    <message>
+        <source>Close</source>
+        <translation>Schließen</translation>
+    </message>
+    <message>
+        <source>Compare again.</source>
+        <translation>Vergleichen Sie erneut.</translation>
+    </message>
+    <message>
+        <source>Compare two settings</source>
+        <translation>Zwei Einstellungen vergleichen</translation>
+    </message>
+    <message>
+        <source>Comparisons kept with this chat</source>
+        <translation>Vergleiche, die bei diesem Chat liegen</translation>
+    </message>
+    <message>
+        <source>Copy as &amp;text</source>
+        <translation>Als &amp;Text kopieren</translation>
+    </message>
+    <message>
+        <source>Decode speed; the time to read the prompt is left out.</source>
+        <translation>Dekodiergeschwindigkeit, ohne das Lesen des Prompts.</translation>
+    </message>
+    <message>
+        <source>Delete</source>
+        <translation>Löschen</translation>
+    </message>
+    <message>
+        <source>Delete the chosen comparison</source>
+        <translation>Gewählten Vergleich löschen</translation>
+    </message>
+    <message>
+        <source>EAGLE</source>
+        <translation>EAGLE</translation>
+    </message>
+    <message>
+        <source>Eyrie compared two settings</source>
+        <translation>Eyrie hat zwei Einstellungen verglichen</translation>
+    </message>
+    <message>
+        <source>Finished</source>
+        <translation>Fertig</translation>
+    </message>
+    <message>
+        <source>Finished, context full</source>
+        <translation>Fertig, Kontext voll</translation>
+    </message>
+    <message>
+        <source>Finished, length limit reached</source>
+        <translation>Fertig, Längengrenze erreicht</translation>
+    </message>
+    <message>
+        <source>First difference at token {number}</source>
+        <translation>Erster Unterschied bei Token {number}</translation>
+    </message>
+    <message>
+        <source>Folder of a head</source>
+        <translation>Ordner eines Heads</translation>
+    </message>
+    <message>
+        <source>For both sides</source>
+        <translation>Für beide Seiten</translation>
+    </message>
+    <message>
+        <source>From one repeat: more of them would tell how exact it is.</source>
+        <translation>Aus einer Wiederholung: Mehr davon würden zeigen, wie genau es ist.</translation>
+    </message>
+    <message>
+        <source>Head</source>
+        <translation>Head</translation>
+    </message>
+    <message numerus="yes">
+        <source>Identical: all %n tokens are the same</source>
+        <translation>
+            <numerusform>Identisch: Das eine Token ist dasselbe</numerusform>
+            <numerusform>Identisch: Alle %n Token sind dieselben</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Identical: the texts of all {count} prompts</source>
+        <translation>Identisch: die Texte aller {count} Prompts</translation>
+    </message>
+    <message>
+        <source>It was stopped: this is what was complete by then.</source>
+        <translation>Der Vergleich wurde gestoppt: Dies war bis dahin vollständig.</translation>
+    </message>
+    <message>
+        <source>JSON lines with “turns” (or “prompt”, “text”), or a text with one prompt a line</source>
+        <translation>JSON-Zeilen mit “turns” (oder “prompt”, “text”) oder ein Text mit einem Prompt je Zeile</translation>
+    </message>
+    <message>
+        <source>Kept with this chat</source>
+        <translation>Liegt bei diesem Chat</translation>
+    </message>
+    <message>
+        <source>Length of the reply, end token included.</source>
+        <translation>Länge der Antwort, das Endtoken eingeschlossen.</translation>
+    </message>
+    <message>
+        <source>Line {number} has no “turns” with a text.</source>
+        <translation>Zeile {number} hat kein “turns” mit einem Text.</translation>
+    </message>
+    <message>
+        <source>Line {number} is no JSON.</source>
+        <translation>Zeile {number} ist kein JSON.</translation>
+    </message>
+    <message>
+        <source>Lists of prompts (*.jsonl *.json *.ndjson *.txt *.md)</source>
+        <translation>Listen von Prompts (*.jsonl *.json *.ndjson *.txt *.md)</translation>
+    </message>
+    <message>
+        <source>Load a model first, or choose a head's folder.</source>
+        <translation>Laden Sie zuerst ein Modell, oder wählen Sie den Ordner eines Heads.</translation>
+    </message>
+    <message>
+        <source>Load a model, then compare again.</source>
+        <translation>Laden Sie ein Modell, und vergleichen Sie dann erneut.</translation>
+    </message>
+    <message>
+        <source>Loading the head of this side…</source>
+        <translation>Der Head dieser Seite wird geladen…</translation>
+    </message>
+    <message>
+        <source>Longest reply (tokens)</source>
+        <translation>Längste Antwort (Token)</translation>
+    </message>
+    <message>
+        <source>Look for other heads on this computer…</source>
+        <translation>Andere Heads auf diesem Computer suchen…</translation>
+    </message>
+    <message>
+        <source>Looking at the logits where the texts part…</source>
+        <translation>Die Logits, wo die Texte sich trennen, werden angesehen…</translation>
+    </message>
+    <message>
+        <source>Looking for heads on this computer…</source>
+        <translation>Heads auf diesem Computer werden gesucht…</translation>
+    </message>
+    <message>
+        <source>Median of {count} repeats, which lie between {low} and {high}.</source>
+        <translation>Median aus {count} Wiederholungen, die zwischen {low} und {high} liegen.</translation>
+    </message>
+    <message>
+        <source>Method</source>
+        <translation>Verfahren</translation>
+    </message>
+    <message>
+        <source>No model is loaded.</source>
+        <translation>Es ist kein Modell geladen.</translation>
+    </message>
+    <message>
+        <source>No model is loaded. Load one to compare.</source>
+        <translation>Es ist kein Modell geladen. Laden Sie eines, um zu vergleichen.</translation>
+    </message>
+    <message>
+        <source>No other head of this model is on this computer.</source>
+        <translation>Auf diesem Computer ist kein anderer Head dieses Modells.</translation>
+    </message>
+    <message>
+        <source>No pair of replies has speeds to compare</source>
+        <translation>Kein Antwortpaar hat vergleichbare Geschwindigkeiten</translation>
+    </message>
+    <message>
+        <source>Not compared</source>
+        <translation>Nicht verglichen</translation>
+    </message>
+    <message>
+        <source>Not run</source>
+        <translation>Nicht gelaufen</translation>
+    </message>
+    <message>
+        <source>Nothing was compared yet</source>
+        <translation>Noch wurde nichts verglichen</translation>
+    </message>
+    <message>
+        <source>One token for each pass of the target: what speed is measured against.</source>
+        <translation>Ein Token je Durchlauf des Zielmodells: woran Tempo gemessen wird.</translation>
+    </message>
+    <message>
+        <source>Only the first {most} of its {count} prompts are used.</source>
+        <translation>Nur die ersten {most} der {count} Prompts werden verwendet.</translation>
+    </message>
+    <message>
+        <source>Open</source>
+        <translation>Öffnen</translation>
+    </message>
+    <message>
+        <source>Open the chosen comparison</source>
+        <translation>Gewählten Vergleich öffnen</translation>
+    </message>
+    <message>
+        <source>Over {count} prompts, from {low} to {high} by prompt.</source>
+        <translation>Über {count} Prompts, je Prompt von {low} bis {high}.</translation>
+    </message>
+    <message>
+        <source>Pause drafting while it loses, as in chats</source>
+        <translation>Entwerfen pausieren, solange es bremst, wie in Chats</translation>
+    </message>
+    <message>
+        <source>Plain decoding</source>
+        <translation>Einfache Dekodierung</translation>
+    </message>
+    <message>
+        <source>Plain decoding (EAGLE off)</source>
+        <translation>Einfache Dekodierung (EAGLE aus)</translation>
+    </message>
+    <message>
+        <source>Progress of the comparison</source>
+        <translation>Fortschritt des Vergleichs</translation>
+    </message>
+    <message>
+        <source>Prompt</source>
+        <translation>Prompt</translation>
+    </message>
+    <message>
+        <source>Prompt {number} of {count}: {text}</source>
+        <translation>Prompt {number} von {count}: {text}</translation>
+    </message>
+    <message>
+        <source>Prompt {number}: {verdict}</source>
+        <translation>Prompt {number}: {verdict}</translation>
+    </message>
+    <message>
+        <source>Prompt: {text}</source>
+        <translation>Prompt: {text}</translation>
+    </message>
+    <message>
+        <source>Prompts</source>
+        <translation>Prompts</translation>
+    </message>
+    <message>
+        <source>Prompts, one a line</source>
+        <translation>Prompts, einer je Zeile</translation>
+    </message>
+    <message>
+        <source>Reading the prompt…</source>
+        <translation>Der Prompt wird gelesen…</translation>
+    </message>
+    <message>
+        <source>Repeats</source>
+        <translation>Wiederholungen</translation>
+    </message>
+    <message>
+        <source>Reply {number} of {total}: side {side}</source>
+        <translation>Antwort {number} von {total}: Seite {side}</translation>
+    </message>
+    <message>
+        <source>Reply: {side}</source>
+        <translation>Antwort: {side}</translation>
+    </message>
+    <message>
+        <source>Restart the engine, then compare again.</source>
+        <translation>Starten Sie die Engine neu, und vergleichen Sie dann erneut.</translation>
+    </message>
+    <message>
+        <source>Result of the comparison</source>
+        <translation>Ergebnis des Vergleichs</translation>
+    </message>
+    <message>
+        <source>Results by prompt</source>
+        <translation>Ergebnisse nach Prompt</translation>
+    </message>
+    <message>
+        <source>Run &amp;again</source>
+        <translation>&amp;Erneut ausführen</translation>
+    </message>
+    <message>
+        <source>S&amp;hare</source>
+        <translation>&amp;Teilen</translation>
+    </message>
+    <message>
+        <source>S&amp;top</source>
+        <translation>Sto&amp;ppen</translation>
+    </message>
+    <message>
+        <source>Save the picture</source>
+        <translation>Bild speichern</translation>
+    </message>
+    <message>
+        <source>Saved as {path}</source>
+        <translation>Gespeichert als {path}</translation>
+    </message>
+    <message>
+        <source>Scroll the comparison</source>
+        <translation>Vergleich rollen</translation>
+    </message>
+    <message>
+        <source>Seed</source>
+        <translation>Seed</translation>
+    </message>
+    <message>
+        <source>Side {letter}</source>
+        <translation>Seite {letter}</translation>
+    </message>
+    <message>
+        <source>Some replies are short: longer ones give a steadier figure.</source>
+        <translation>Einige Antworten sind kurz: Längere ergeben eine verlässlichere Zahl.</translation>
+    </message>
+    <message>
+        <source>Some replies differ in length. Speed changes with length, so the factor is not exact.</source>
+        <translation>Einige Antworten sind verschieden lang. Das Tempo ändert sich mit der Länge, daher ist der Faktor nicht genau.</translation>
+    </message>
+    <message>
+        <source>Stop the comparison</source>
+        <translation>Vergleich stoppen</translation>
+    </message>
+    <message>
+        <source>Stopped</source>
+        <translation>Gestoppt</translation>
+    </message>
+    <message>
+        <source>Stopped before a reply was complete. Nothing was compared.</source>
+        <translation>Gestoppt, bevor eine Antwort vollständig war. Es wurde nichts verglichen.</translation>
+    </message>
+    <message>
+        <source>Stopping after what the engine does now…</source>
+        <translation>Stoppt nach dem, was die Engine gerade tut…</translation>
+    </message>
+    <message>
+        <source>Swap A and B</source>
+        <translation>A und B tauschen</translation>
+    </message>
+    <message>
+        <source>Temperature</source>
+        <translation>Temperatur</translation>
+    </message>
+    <message>
+        <source>Texts</source>
+        <translation>Texte</translation>
+    </message>
+    <message>
+        <source>The engine is not running.</source>
+        <translation>Die Engine läuft nicht.</translation>
+    </message>
+    <message>
+        <source>The figures are in the clipboard.</source>
+        <translation>Die Zahlen sind in der Zwischenablage.</translation>
+    </message>
+    <message>
+        <source>The head {head} cannot be used: {problem}</source>
+        <translation>Der Head {head} kann nicht verwendet werden: {problem}</translation>
+    </message>
+    <message>
+        <source>The margin is not known: {reason}</source>
+        <translation>Der Abstand ist nicht bekannt: {reason}</translation>
+    </message>
+    <message>
+        <source>The model was unloaded or changed meanwhile.</source>
+        <translation>Das Modell wurde inzwischen entladen oder gewechselt.</translation>
+    </message>
+    <message>
+        <source>The picture could not be saved ({reason}). Choose another folder.</source>
+        <translation>Das Bild konnte nicht gespeichert werden ({reason}). Wählen Sie einen anderen Ordner.</translation>
+    </message>
+    <message>
+        <source>The picture is in the clipboard.</source>
+        <translation>Das Bild ist in der Zwischenablage.</translation>
+    </message>
+    <message>
+        <source>The same as far as both go; one reply did not reach its end</source>
+        <translation>Gleich, so weit beide reichen; eine Antwort kam nicht bis ans Ende</translation>
+    </message>
+    <message>
+        <source>The sides take turns as A B, B A, …; more repeats tell the spread</source>
+        <translation>Die Seiten wechseln sich ab: A B, B A, …; mehr Wiederholungen zeigen die Streuung</translation>
+    </message>
+    <message>
+        <source>The target itself would write {token}.</source>
+        <translation>Das Zielmodell selbst würde {token} schreiben.</translation>
+    </message>
+    <message>
+        <source>The temperature is above 0: both sides draw from the target's own distribution with the same seed. They agree where each guess is checked against the drawn token, and differ by design where a method draws its guesses.</source>
+        <translation>Die Temperatur ist über 0: Beide Seiten ziehen mit demselben Seed aus der Verteilung des Zielmodells. Sie stimmen überein, wo jede Vermutung am gezogenen Token geprüft wird, und weichen naturgemäß ab, wo ein Verfahren seine Vermutungen auslost.</translation>
+    </message>
+    <message>
+        <source>The two lie {apart}. Tokens are drawn here, so a difference says nothing against either side.</source>
+        <translation>Die beiden liegen {apart}. Token werden hier gezogen, daher spricht ein Unterschied gegen keine Seite.</translation>
+    </message>
+    <message>
+        <source>There is no prompt to compare on.</source>
+        <translation>Es gibt keinen Prompt zum Vergleichen.</translation>
+    </message>
+    <message>
+        <source>These, one a line</source>
+        <translation>Diese, einer je Zeile</translation>
+    </message>
+    <message>
+        <source>They do not agree on which is faster.</source>
+        <translation>Sie sind sich nicht einig, welche schneller ist.</translation>
+    </message>
+    <message>
+        <source>This comparison cannot be read. Delete it, and compare again.</source>
+        <translation>Dieser Vergleich kann nicht gelesen werden. Löschen Sie ihn, und vergleichen Sie erneut.</translation>
+    </message>
+    <message>
+        <source>This model does not know the method “{method}”.</source>
+        <translation>Dieses Modell kennt das Verfahren „{method}“ nicht.</translation>
+    </message>
+    <message>
+        <source>This prompt, with the chat before it</source>
+        <translation>Dieser Prompt, mit dem Chat davor</translation>
+    </message>
+    <message>
+        <source>Time from the request to the first token.</source>
+        <translation>Zeit von der Anfrage bis zum ersten Token.</translation>
+    </message>
+    <message>
+        <source>Tokens emitted per pass of the target.</source>
+        <translation>Ausgegebene Token je Durchlauf des Zielmodells.</translation>
+    </message>
+    <message>
+        <source>Tokens per second of both sides</source>
+        <translation>Token pro Sekunde beider Seiten</translation>
+    </message>
+    <message>
+        <source>Undo deleting</source>
+        <translation>Löschen rückgängig machen</translation>
+    </message>
+    <message>
+        <source>Waiting for its turn</source>
+        <translation>Wartet</translation>
+    </message>
+    <message>
+        <source>Waiting for the engine…</source>
+        <translation>Wartet auf die Engine…</translation>
+    </message>
+    <message>
+        <source>What is complete is kept. Load the model again to compare once more.</source>
+        <translation>Was vollständig ist, bleibt erhalten. Laden Sie das Modell wieder, um noch einmal zu vergleichen.</translation>
+    </message>
+    <message>
+        <source>Without a setting that changes the distribution this is a fault: please report it.</source>
+        <translation>Ohne eine Einstellung, die die Verteilung verändert, ist das ein Fehler: Bitte melden Sie ihn.</translation>
+    </message>
+    <message>
+        <source>Without it a method drafts all the time, also where that is slower</source>
+        <translation>Ohne dies entwirft ein Verfahren immer, auch wo das langsamer ist</translation>
+    </message>
+    <message>
+        <source>Write a prompt, or choose where prompts come from.</source>
+        <translation>Schreiben Sie einen Prompt, oder wählen Sie, woher Prompts kommen.</translation>
+    </message>
+    <message>
+        <source>Write one, or choose a file.</source>
+        <translation>Schreiben Sie einen, oder wählen Sie eine Datei.</translation>
+    </message>
+    <message>
+        <source>Write or paste prompts, one a line</source>
+        <translation>Prompts schreiben oder einfügen, einer je Zeile</translation>
+    </message>
+    <message>
+        <source>Writing…</source>
+        <translation>Schreibt…</translation>
+    </message>
+    <message>
+        <source>a few seconds left</source>
+        <translation>noch einige Sekunden</translation>
+    </message>
+    <message>
+        <source>a part of a character</source>
+        <translation>ein Teil eines Zeichens</translation>
+    </message>
+    <message numerus="yes">
+        <source>about %n minutes left</source>
+        <translation>
+            <numerusform>noch etwa %n Minute</numerusform>
+            <numerusform>noch etwa %n Minuten</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>about %n seconds left</source>
+        <translation>
+            <numerusform>noch etwa %n Sekunde</numerusform>
+            <numerusform>noch etwa %n Sekunden</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>any</source>
+        <translation>beliebig</translation>
+    </message>
+    <message>
+        <source>at most {count} tokens</source>
+        <translation>höchstens {count} Token</translation>
+    </message>
+    <message>
+        <source>differ at {number}</source>
+        <translation>verschieden ab {number}</translation>
+    </message>
+    <message>
+        <source>identical</source>
+        <translation>identisch</translation>
+    </message>
+    <message>
+        <source>not complete</source>
+        <translation>unvollständig</translation>
+    </message>
+    <message>
+        <source>off</source>
+        <translation>aus</translation>
+    </message>
+    <message>
+        <source>on</source>
+        <translation>ein</translation>
+    </message>
+    <message>
+        <source>one of the replies had ended there.</source>
+        <translation>eine der Antworten war dort zu Ende.</translation>
+    </message>
+    <message>
+        <source>prompt {number} of {total}</source>
+        <translation>Prompt {number} von {total}</translation>
+    </message>
+    <message>
+        <source>repeat {number} of {total}</source>
+        <translation>Wiederholung {number} von {total}</translation>
+    </message>
+    <message>
+        <source>seed {value}</source>
+        <translation>Seed {value}</translation>
+    </message>
+    <message>
+        <source>temperature {value}</source>
+        <translation>Temperatur {value}</translation>
+    </message>
+    <message>
+        <source>to first token</source>
+        <translation>bis zum ersten Token</translation>
+    </message>
+    <message>
+        <source>tokens</source>
+        <translation>Token</translation>
+    </message>
+    <message>
+        <source>tokens per step (τ)</source>
+        <translation>Token je Schritt (τ)</translation>
+    </message>
+    <message>
+        <source>tokens/s</source>
+        <translation>Token/s</translation>
+    </message>
+    <message>
+        <source>{a} or {b}</source>
+        <translation>{a} oder {b}</translation>
+    </message>
+    <message>
+        <source>{file} cannot be read ({reason}). Choose another file.</source>
+        <translation>{file} kann nicht gelesen werden ({reason}). Wählen Sie eine andere Datei.</translation>
+    </message>
+    <message>
+        <source>{file} holds no prompts.{reason} Choose another file.</source>
+        <translation>{file} enthält keine Prompts.{reason} Wählen Sie eine andere Datei.</translation>
+    </message>
+    <message>
+        <source>{file} is not a text in UTF-8. Choose another file.</source>
+        <translation>{file} ist kein Text in UTF-8. Wählen Sie eine andere Datei.</translation>
+    </message>
+    <message>
+        <source>{file} is too large for a list of prompts. Choose a smaller file.</source>
+        <translation>{file} ist zu groß für eine Liste von Prompts. Wählen Sie eine kleinere Datei.</translation>
+    </message>
+    <message>
+        <source>{margin} logits apart</source>
+        <translation>{margin} Logits auseinander</translation>
+    </message>
+    <message>
+        <source>{method} – not with what is loaded</source>
+        <translation>{method} – nicht mit dem Geladenen</translation>
+    </message>
+    <message>
+        <source>{method}, automatic</source>
+        <translation>{method}, automatisch</translation>
+    </message>
+    <message>
+        <source>{method}, head {head}</source>
+        <translation>{method}, Head {head}</translation>
+    </message>
+    <message>
+        <source>{sides} may leave the target's own distribution, so this is expected.</source>
+        <translation>{sides} darf von der Verteilung des Zielmodells abweichen, das ist also zu erwarten.</translation>
+    </message>
+    <message>
+        <source>{side} cannot be run: {problem}</source>
+        <translation>{side} kann nicht laufen: {problem}</translation>
+    </message>
+    <message>
+        <source>{side} changes the distribution: its text need not be the target's.</source>
+        <translation>{side} verändert die Verteilung: Der Text muss nicht der des Zielmodells sein.</translation>
+    </message>
+    <message>
+        <source>{side} itself wrote different texts in its repeats.</source>
+        <translation>{side} schrieb selbst in den Wiederholungen verschiedene Texte.</translation>
+    </message>
+    <message>
+        <source>{side} never drafted, so this compares plain decoding.</source>
+        <translation>{side} hat nie entworfen, verglichen wird also einfache Dekodierung.</translation>
+    </message>
+    <message>
+        <source>{side} paused drafting in {some} of {all} replies.</source>
+        <translation>{side} pausierte das Entwerfen in {some} von {all} Antworten.</translation>
+    </message>
+    <message>
+        <source>{side}: head</source>
+        <translation>{side}: Head</translation>
+    </message>
+    <message>
+        <source>{side}: method</source>
+        <translation>{side}: Verfahren</translation>
+    </message>
+    <message>
+        <source>{side}: the reply had ended</source>
+        <translation>{side}: Die Antwort war zu Ende</translation>
+    </message>
+    <message>
+        <source>{side}: {token} (id {id})</source>
+        <translation>{side}: {token} (ID {id})</translation>
+    </message>
+    <message>
+        <source>{side}: {token} (id {id}, the target gives it {chance})</source>
+        <translation>{side}: {token} (ID {id}, das Zielmodell gibt ihm {chance})</translation>
+    </message>
+    <message>
+        <source>{speed} tokens/s</source>
+        <translation>{speed} Token/s</translation>
+    </message>
+    <message numerus="yes">
+        <source>{what}: %n replies.</source>
+        <translation>
+            <numerusform>{what}: %n Antwort.</numerusform>
+            <numerusform>{what}: %n Antworten.</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>{where}, a tie</source>
+        <translation>{where}, ein Gleichstand</translation>
+    </message>
+</context>
+<context>
     <name>Composer</name>
     <message>
         <source>A reply is being written in “{chat}”. Esc stops it.</source>
@@ -575,6 +1424,10 @@
     <message>
         <source>Delete {name} from this computer?</source>
         <translation>{name} von diesem Computer löschen?</translation>
+    </message>
+    <message>
+        <source>Deleted with it: {names}.</source>
+        <translation>Mit gelöscht wird: {names}.</translation>
     </message>
     <message>
         <source>Delete…</source>
@@ -981,6 +1834,10 @@
     <message>
         <source>in the catalogue</source>
         <translation>im Katalog</translation>
+    </message>
+    <message>
+        <source>its card does not tell</source>
+        <translation>die Modellkarte sagt es nicht</translation>
     </message>
     <message>
         <source>licence on its page</source>
@@ -1509,12 +2366,16 @@
         <translation>Letzte Antwort &amp;neu schreiben</translation>
     </message>
     <message>
-        <source>C&amp;ompare with and without EAGLE…</source>
-        <translation>Mit und &amp;ohne EAGLE vergleichen…</translation>
+        <source>C&amp;ompare two settings…</source>
+        <translation>Z&amp;wei Einstellungen vergleichen…</translation>
     </message>
     <message>
         <source>Cancel loa&amp;ding</source>
         <translation>Laden abbre&amp;chen</translation>
+    </message>
+    <message>
+        <source>Comparisons o&amp;f this chat…</source>
+        <translation>Vergleiche &amp;dieses Chats…</translation>
     </message>
     <message>
         <source>Con&amp;tinue the last reply</source>
@@ -1539,6 +2400,10 @@
     <message>
         <source>Ne&amp;xt chat</source>
         <translation>Nächster Cha&amp;t</translation>
+    </message>
+    <message>
+        <source>Run two settings side by side: EAGLE on and off, methods, heads</source>
+        <translation>Zwei Einstellungen nebeneinander laufen lassen: EAGLE ein und aus, Verfahren, Heads</translation>
     </message>
     <message>
         <source>Searc&amp;h chats</source>
@@ -1979,6 +2844,10 @@
     <message>
         <source>Export</source>
         <translation>Exportieren</translation>
+    </message>
+    <message>
+        <source>Export…</source>
+        <translation>Exportieren…</translation>
     </message>
     <message>
         <source>First step (Home)</source>
@@ -3078,18 +3947,6 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
 <context>
     <name>Window</name>
     <message>
-        <source>A comparison needs a loaded model that is not busy.</source>
-        <translation>Ein Vergleich braucht ein geladenes Modell, das nicht beschäftigt ist.</translation>
-    </message>
-    <message>
-        <source>A comparison needs a model with an EAGLE head.</source>
-        <translation>Ein Vergleich braucht ein Modell mit EAGLE-Head.</translation>
-    </message>
-    <message>
-        <source>Answer this prompt with and without EAGLE, side by side (Ctrl+Shift+E)</source>
-        <translation>Diesen Prompt mit und ohne EAGLE beantworten, nebeneinander (Strg+Umschalt+E)</translation>
-    </message>
-    <message>
         <source>Diagnostics copied</source>
         <translation>Diagnosedaten kopiert</translation>
     </message>
@@ -3123,10 +3980,6 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>Unloaded</source>
         <translation>Entladen</translation>
-    </message>
-    <message>
-        <source>Write a prompt first: it is answered with and without EAGLE.</source>
-        <translation>Schreiben Sie zuerst einen Prompt: Er wird mit und ohne EAGLE beantwortet.</translation>
     </message>
     <message>
         <source>Writing</source>
@@ -3664,6 +4517,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Er braucht Embeddings der Breite {0}, die dieses Modells haben {1}, und er bringt keine mit.</translation>
     </message>
     <message>
+        <source>It runs plainly, through transformers.</source>
+        <translation>Es läuft einfach, über transformers.</translation>
+    </message>
+    <message>
         <source>It taps layer {0}, the model has {1} layers.</source>
         <translation>Er zapft Schicht {0} an, das Modell hat {1} Schichten.</translation>
     </message>
@@ -3694,10 +4551,6 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>Its fusion layer has no bias.</source>
         <translation>Seine Fusionsschicht hat keinen Bias.</translation>
-    </message>
-    <message>
-        <source>Its licence is on the model's page.</source>
-        <translation>Seine Lizenz steht auf der Seite des Modells.</translation>
     </message>
     <message>
         <source>Its size is not known.</source>
@@ -3834,6 +4687,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>Nothing is adapted. The sizes to begin with: {0}.</source>
         <translation>Nichts wird angepasst. Die Anfangsgrößen: {0}.</translation>
+    </message>
+    <message>
+        <source>Only http:// and https:// proxies are understood.</source>
+        <translation>Nur Proxys mit http:// und https:// werden verstanden.</translation>
     </message>
     <message>
         <source>Packing the weights</source>
@@ -3994,6 +4851,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>The download failed: {0}: {1}.</source>
         <translation>Der Download ist fehlgeschlagen: {0}: {1}.</translation>
+    </message>
+    <message>
+        <source>The draft model cannot be used.</source>
+        <translation>Das Entwurfsmodell kann nicht verwendet werden.</translation>
     </message>
     <message>
         <source>The draft vocabulary has not been verified.</source>

@@ -285,6 +285,841 @@
     </message>
 </context>
 <context>
+    <name>Compare</name>
+    <message numerus="yes">
+        <source>%n heads are on this computer.</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n more can be downloaded in Models.</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n more lines were left out.</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n of {count} texts differ</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n prompts</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n prompts from {file}.</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n repeats</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>&amp;Copy the picture</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>&amp;New comparison</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>&amp;Save the picture…</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>&amp;Start</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message numerus="yes">
+        <source>, %n of them by ties within rounding</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>0 takes the likeliest token each time</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>A file</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>A is faster: its speed over B's</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>A is slower: its speed over B's</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>A over B</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>A penalty forbids one of the two tokens there: a real difference.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>A real difference: {side}'s token is ahead, the two lie {apart}; rounding accounts for {noise}.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>A reply broke off.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message numerus="yes">
+        <source>A side needs another head: the model is loaded again %n times.</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>A tie within rounding: the two lie {apart}, and rounding accounts for {noise} on this machine.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>A tie: the target's logits of the two are equal.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>A {a}, B {b} tokens per second</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>A, tokens/s</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>A, τ</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>About the same: A's speed over B's</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>After “…{text}”</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message numerus="yes">
+        <source>All %n prompts of this chat</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>All files (*)</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>All prompts of this chat</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Another folder…</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>As loaded (none)</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>As loaded ({head})</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>At the very beginning</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Automatic ({method})</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>B, tokens/s</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>B, τ</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Both sides answer the same prompts, one reply at a time. Then you see how much faster one is and whether the texts are the same.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Both sides are the same: this shows how much a repeat varies.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Broke off</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Choose a file with prompts.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Choose a file…</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Choose another head for this side.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Choose another method or head for it.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Close</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Compare again.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Compare two settings</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Comparisons kept with this chat</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Copy as &amp;text</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Decode speed; the time to read the prompt is left out.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Delete</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Delete the chosen comparison</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>EAGLE</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Eyrie compared two settings</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Finished</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Finished, context full</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Finished, length limit reached</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>First difference at token {number}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Folder of a head</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>For both sides</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>From one repeat: more of them would tell how exact it is.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Head</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message numerus="yes">
+        <source>Identical: all %n tokens are the same</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Identical: the texts of all {count} prompts</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>It was stopped: this is what was complete by then.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>JSON lines with “turns” (or “prompt”, “text”), or a text with one prompt a line</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Kept with this chat</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Length of the reply, end token included.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Line {number} has no “turns” with a text.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Line {number} is no JSON.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Lists of prompts (*.jsonl *.json *.ndjson *.txt *.md)</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Load a model first, or choose a head's folder.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Load a model, then compare again.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Loading the head of this side…</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Longest reply (tokens)</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Look for other heads on this computer…</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Looking at the logits where the texts part…</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Looking for heads on this computer…</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Median of {count} repeats, which lie between {low} and {high}.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Method</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>No model is loaded.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>No model is loaded. Load one to compare.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>No other head of this model is on this computer.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>No pair of replies has speeds to compare</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Not compared</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Not run</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Nothing was compared yet</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>One token for each pass of the target: what speed is measured against.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Only the first {most} of its {count} prompts are used.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Open</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Open the chosen comparison</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Over {count} prompts, from {low} to {high} by prompt.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Pause drafting while it loses, as in chats</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Plain decoding</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Plain decoding (EAGLE off)</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Progress of the comparison</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Prompt</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Prompt {number} of {count}: {text}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Prompt {number}: {verdict}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Prompt: {text}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Prompts</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Prompts, one a line</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Reading the prompt…</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Repeats</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Reply {number} of {total}: side {side}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Reply: {side}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Restart the engine, then compare again.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Result of the comparison</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Results by prompt</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Run &amp;again</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>S&amp;hare</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>S&amp;top</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Save the picture</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Saved as {path}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Scroll the comparison</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Seed</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Side {letter}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Some replies are short: longer ones give a steadier figure.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Some replies differ in length. Speed changes with length, so the factor is not exact.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Stop the comparison</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Stopped</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Stopped before a reply was complete. Nothing was compared.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Stopping after what the engine does now…</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Swap A and B</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Temperature</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Texts</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The engine is not running.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The figures are in the clipboard.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The head {head} cannot be used: {problem}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The margin is not known: {reason}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The model was unloaded or changed meanwhile.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The picture could not be saved ({reason}). Choose another folder.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The picture is in the clipboard.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The same as far as both go; one reply did not reach its end</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The sides take turns as A B, B A, …; more repeats tell the spread</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The target itself would write {token}.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The temperature is above 0: both sides draw from the target's own distribution with the same seed. They agree where each guess is checked against the drawn token, and differ by design where a method draws its guesses.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The two lie {apart}. Tokens are drawn here, so a difference says nothing against either side.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>There is no prompt to compare on.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>These, one a line</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>They do not agree on which is faster.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>This comparison cannot be read. Delete it, and compare again.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>This model does not know the method “{method}”.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>This prompt, with the chat before it</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Time from the request to the first token.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Tokens emitted per pass of the target.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Tokens per second of both sides</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Undo deleting</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Waiting for its turn</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Waiting for the engine…</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>What is complete is kept. Load the model again to compare once more.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Without a setting that changes the distribution this is a fault: please report it.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Without it a method drafts all the time, also where that is slower</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Write a prompt, or choose where prompts come from.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Write one, or choose a file.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Write or paste prompts, one a line</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Writing…</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>a few seconds left</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>a part of a character</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message numerus="yes">
+        <source>about %n minutes left</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>about %n seconds left</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>any</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>at most {count} tokens</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>differ at {number}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>identical</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>not complete</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>off</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>on</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>one of the replies had ended there.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>prompt {number} of {total}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>repeat {number} of {total}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>seed {value}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>temperature {value}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>to first token</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>tokens</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>tokens per step (τ)</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>tokens/s</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{a} or {b}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{file} cannot be read ({reason}). Choose another file.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{file} holds no prompts.{reason} Choose another file.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{file} is not a text in UTF-8. Choose another file.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{file} is too large for a list of prompts. Choose a smaller file.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{margin} logits apart</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{method} – not with what is loaded</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{method}, automatic</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{method}, head {head}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{sides} may leave the target's own distribution, so this is expected.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{side} cannot be run: {problem}</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{side} changes the distribution: its text need not be the target's.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{side} itself wrote different texts in its repeats.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{side} never drafted, so this compares plain decoding.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{side} paused drafting in {some} of {all} replies.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{side}: head</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{side}: method</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{side}: the reply had ended</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{side}: {token} (id {id})</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{side}: {token} (id {id}, the target gives it {chance})</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>{speed} tokens/s</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message numerus="yes">
+        <source>{what}: %n replies.</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>{where}, a tie</source>
+        <translation type="unfinished"></translation>
+    </message>
+</context>
+<context>
     <name>Composer</name>
     <message>
         <source>A reply is being written in “{chat}”. Esc stops it.</source>
@@ -569,6 +1404,10 @@
     </message>
     <message>
         <source>Delete {name} from this computer?</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Deleted with it: {names}.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -973,6 +1812,10 @@
     </message>
     <message>
         <source>in the catalogue</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>its card does not tell</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -1497,11 +2340,15 @@
         <translation type="unfinished"></translation>
     </message>
     <message>
-        <source>C&amp;ompare with and without EAGLE…</source>
+        <source>C&amp;ompare two settings…</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
         <source>Cancel loa&amp;ding</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Comparisons o&amp;f this chat…</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -1526,6 +2373,10 @@
     </message>
     <message>
         <source>Ne&amp;xt chat</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Run two settings side by side: EAGLE on and off, methods, heads</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -1958,6 +2809,10 @@
     </message>
     <message>
         <source>Export</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Export…</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -3046,18 +3901,6 @@ Send a message, and the guesses behind every token grow here.</source>
 <context>
     <name>Window</name>
     <message>
-        <source>A comparison needs a loaded model that is not busy.</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>A comparison needs a model with an EAGLE head.</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>Answer this prompt with and without EAGLE, side by side (Ctrl+Shift+E)</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
         <source>Diagnostics copied</source>
         <translation type="unfinished"></translation>
     </message>
@@ -3089,10 +3932,6 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Unloaded</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>Write a prompt first: it is answered with and without EAGLE.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -3631,6 +4470,10 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
+        <source>It runs plainly, through transformers.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>It taps layer {0}, the model has {1} layers.</source>
         <translation type="unfinished"></translation>
     </message>
@@ -3660,10 +4503,6 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Its fusion layer has no bias.</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>Its licence is on the model's page.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -3800,6 +4639,10 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Nothing is adapted. The sizes to begin with: {0}.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Only http:// and https:// proxies are understood.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
@@ -3960,6 +4803,10 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>The download failed: {0}: {1}.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>The draft model cannot be used.</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
