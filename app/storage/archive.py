@@ -172,7 +172,7 @@ def _check(table: object) -> tuple[ChatRecord, _Messages, list[ComparisonRecord]
             raise ArchiveError(tr("Chats", "The messages of a chat in this file do not make a tree."))
         seen.add(record.id)
     if len({each.id for each in compared}) < len(compared):
-        raise ArchiveError("A comparison of a chat in this file comes twice.")
+        raise ArchiveError(tr("Chats", "A comparison of a chat in this file comes twice."))
     return chat, messages, compared
 
 
