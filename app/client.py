@@ -145,6 +145,12 @@ class EngineClient(QObject):
         return self._device
 
     @property
+    def pid(self) -> int:
+        """Of the engine's process; 0 where it has none of its own."""
+        transport = self._link.transport if self._link else None
+        return (transport.pid or 0) if isinstance(transport, ProcessTransport) else 0
+
+    @property
     def is_loading(self) -> bool:
         return self._loading
 

@@ -112,7 +112,7 @@ class WindowDialogs(QObject):
     def open_hub(self) -> None:
         """The models: those for this machine, those of the hub, those that are here."""
         if self.hub is None:
-            self.hub = HubDialog(self.hub_client, self._loaded_bytes, self._frame)
+            self.hub = HubDialog(self.hub_client, self._loaded_bytes, self._frame, self._engine_pid)
             self.hub.load_requested.connect(self.load_requested)
             self.hub.draft_requested.connect(self.draft_requested)
         self.hub.show()
@@ -122,6 +122,9 @@ class WindowDialogs(QObject):
     def _loaded_bytes(self) -> int:
         model = self._frame.client.model
         return model.memory_bytes if model else 0
+
+    def _engine_pid(self) -> int:
+        return self._frame.client.pid
 
     def _resume_downloads(self) -> None:
         if self.hub is None:
@@ -198,7 +201,9 @@ class WindowDialogs(QObject):
         frame.status.setText(tr("Window", "Diagnostics copied"))
 
     def open_about(self) -> None:
-        box = QMessageBox(QMessageBox.Icon.NoIcon, tr("About", "About Eyrie"), about_text(), parent=self._frame)
+        box = QMessageBox(
+            QMessageBox.Icon.NoIcon, tr("About", "About Eyrie"), about_text(), parent=self._frame
+        )
         box.setTextFormat(Qt.TextFormat.PlainText)
         box.setIconPixmap(icons.application_icon().pixmap(64, 64))
         self._open(box)

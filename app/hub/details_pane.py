@@ -21,6 +21,7 @@ from app import theme
 from app.hub import words
 from app.hub.card_view import CardView
 from app.hub.memory_bar import MemoryBar
+from app.hub.quant_picker import QuantPicker
 from app.hub.row_list import Row, RowList, Tone
 from app.language import tr
 from app.language.engine_texts import of_engine
@@ -99,6 +100,8 @@ class DetailsPane(QWidget):
     link_chosen = Signal(str)
     token_requested = Signal()
     retry_requested = Signal()
+    quant_chosen = Signal(str)
+    """The first file of a GGUF quantisation."""
     fetch_requested = Signal()
     load_requested = Signal()
 
@@ -107,6 +110,8 @@ class DetailsPane(QWidget):
         self.title = label(self, "heading")
         self.line = label(self, "small")
         self.problem = ProblemStrip(self)
+        self.quants = QuantPicker(self)
+        self.quants.chosen.connect(self.quant_chosen)
         self.memory = MemoryBar(self)
         self.memory_words = label(self)
         self.heads_title = label(self, "label")
@@ -157,7 +162,9 @@ class DetailsPane(QWidget):
         column = QVBoxLayout(body)
         column.setContentsMargins(16, 12, 16, 4)
         column.setSpacing(6)
-        for widget in (self.title, self.line, self.problem, self.memory, self.memory_words, self.heads_title):
+        for widget in (
+            self.title, self.line, self.problem, self.quants, self.memory, self.memory_words, self.heads_title,
+        ):  # fmt: skip
             column.addWidget(widget)
         column.addWidget(self.heads, 2)
         column.addWidget(self.verdict)
@@ -179,7 +186,7 @@ class DetailsPane(QWidget):
 
     def stops(self) -> list[QWidget]:
         """Where Tab stops in here; the strip's text keeps the place of its buttons."""
-        inside = (self.problem.text, self.heads, self.tabs.tabBar(), self.card, self.files)
+        inside = (self.problem.text, self.quants.box, self.heads, self.tabs.tabBar(), self.card, self.files)
         return [*inside, self.page_button, self.fetch_button, self.load_button]
 
     # ------------------------------------------------------------------ what is shown
@@ -198,6 +205,7 @@ class DetailsPane(QWidget):
         self.line.setText(line)
         self.line.setVisible(bool(line))
         self.problem.hide()
+        self.quants.hide()
         self.show_fit(None)
         self.facts.setText("")
         self.card.show_card(tr("Hub", "The card is being read…") if has_page else "")
@@ -211,7 +219,9 @@ class DetailsPane(QWidget):
         self.memory.show_fit(fit)
         self.memory_words.setVisible(fit is not None)
         if fit is not None:
-            self.memory_words.setText(" ".join(part for part in (of_engine(fit.words), words.memory(fit)) if part))
+            self.memory_words.setText(
+                " ".join(part for part in (of_engine(fit.words), words.memory(fit)) if part)
+            )
 
     def show_facts(self, facts: Sequence[tuple[str, str]]) -> None:
         line = tr("Hub", "{name}:  {value}")

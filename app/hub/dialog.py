@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QShowEvent
 from PySide6.QtWidgets import (
-    QAbstractButton,
     QDialog,
     QHBoxLayout,
     QPushButton,
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from app.banner import Banner
 from app.hub import words
+from app.hub.choice import Choice, is_coming
 from app.hub.client import HubClient
 from app.hub.details_pane import DetailsPane
 from app.hub.local_page import LocalPage
@@ -30,7 +30,7 @@ from app.hub.token_dialog import TokenDialog, account_words
 from app.language import tr
 from app.tab_order import in_order
 from engine.protocol import Load
-from engine.protocol.hub import HubModel, LocalEntry, PairOffer, PairVerdict, Phase
+from engine.protocol.hub import HubModel, LocalEntry, ModelDetails, PairOffer, PairVerdict
 from engine.protocol.hub_messages import (
     Account,
     Browse,
@@ -49,29 +49,6 @@ FRAME = 60
 TOKENS_PAGE = "https://huggingface.co/settings/tokens"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What is chosen: repositories, and the folders where they lie already."""
-
-    target: str = ""
-    """A repository, or the path of an imported model."""
-    target_path: str = ""
-    head: str = ""
-    head_path: str = ""
-    is_head: bool = False
-    """A head was looked at by itself: it can be downloaded, but not loaded."""
-    head_was_chosen: bool = False
-    """By the user: what is found later does not replace it."""
-    size: int = 0
-    head_size: int = 0
-
-    @property
-    def absent(self) -> tuple[str, ...]:
-        """Repositories that are to be downloaded."""
-        found = [self.target] if self.target and not self.target_path else []
-        return tuple(found + ([self.head] if self.head and not self.head_path else []))
-
-
 class HubDialog(QDialog):
     """Not modal: chats and downloads go on beside it."""
 
@@ -81,11 +58,16 @@ class HubDialog(QDialog):
     """A :class:`Load` of the chosen pair."""
 
     def __init__(
-        self, client: HubClient, loaded_bytes: Callable[[], int] = lambda: 0, parent: QWidget | None = None
+        self,
+        client: HubClient,
+        loaded_bytes: Callable[[], int] = lambda: 0,
+        parent: QWidget | None = None,
+        engine_pid: Callable[[], int] = lambda: 0,
     ) -> None:
         super().__init__(parent)
         self.client = client
         self._loaded_bytes = loaded_bytes
+        self._engine_pid = engine_pid
         self._account: Account | None = None
         self._looking = self._finding = 0
         self.choice = Choice()
@@ -140,7 +122,7 @@ class HubDialog(QDialog):
         column.addLayout(below)
         in_order(
             [
-                self.account_button, *self.trouble.findChildren(QAbstractButton), self.tabs.tabBar(),
+                self.account_button, *self.trouble.stops(), self.tabs.tabBar(),
                 self.pairs.list, *self.search.stops(), *self.local.stops(), *self.pane.stops(), self.queue.title,
             ]
         )  # fmt: skip
@@ -152,6 +134,7 @@ class HubDialog(QDialog):
         self.local.chosen.connect(self.show_entry)
         self.local.draft_requested.connect(self.draft_requested)
         pane.head_chosen.connect(self._on_head_chosen)
+        pane.quant_chosen.connect(self._on_quant_chosen)
         pane.page_requested.connect(self._open_page)
         pane.link_chosen.connect(self._open)
         pane.token_requested.connect(self.ask_token)
@@ -170,7 +153,7 @@ class HubDialog(QDialog):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self.client.send(Browse(self._loaded_bytes()))
+        self.client.send(Browse(self._loaded_bytes(), self._engine_pid()))
 
     # ------------------------------------------------------------------ choosing
 
@@ -179,7 +162,11 @@ class HubDialog(QDialog):
         same = (self.choice.target, self.choice.head) == (pair.target, pair.head)
         if not same:
             self.choice = Choice(
-                pair.target, offer.target_folder, pair.head, offer.head_folder, head_was_chosen=True
+                pair.target,
+                target_path=offer.target_folder,
+                head=pair.head,
+                head_path=offer.head_folder,
+                head_was_chosen=True,
             )
             line = words.joined(
                 words.parameters(pair.parameters), pair.family, words.licence(pair.licence, pair.is_gated)
@@ -192,16 +179,24 @@ class HubDialog(QDialog):
 
     def show_model(self, model: HubModel) -> None:
         here = self._entry_of(model.repo_id)
-        self.choice = Choice(model.repo_id, here.path if here else "", is_head=model.is_head)
+        self.choice = Choice(model.repo_id, target_path=here.path if here else "", is_head=model.is_head)
         self.pane.begin(model.repo_id, words.model_line(model))
         self.pane.show_fit(model.fit)
         based = ", ".join(model.base_models[:4])
-        self.pane.show_facts(((tr("Hub", "Based on"), based), (tr("Hub", "Updated"), words.date(model.updated))))
+        self.pane.show_facts(
+            ((tr("Hub", "Based on"), based), (tr("Hub", "Updated"), words.date(model.updated)))
+        )
         self._look(find_heads=not model.is_head)
         self._show_buttons()
 
     def show_entry(self, entry: LocalEntry) -> None:
-        self.choice = Choice(entry.repo_id or entry.path, entry.path, is_head=entry.is_head, size=entry.size)
+        self.choice = Choice(
+            entry.repo_id or entry.path,
+            file=entry.file,
+            target_path=entry.path,
+            is_head=entry.is_head,
+            size=entry.size,
+        )
         self.pane.begin(
             entry.name, words.joined(words.size(entry.size), entry.path), has_page=bool(entry.repo_id)
         )
@@ -209,8 +204,9 @@ class HubDialog(QDialog):
         self._look(find_heads=not entry.is_head)
         self._show_buttons()
 
-    def _entry_of(self, repo_id: str) -> LocalEntry | None:
-        return next((entry for entry in self.local.entries if entry.repo_id == repo_id), None)
+    def _entry_of(self, repo_id: str, file: str = "") -> LocalEntry | None:
+        wanted = (repo_id, file)
+        return next((entry for entry in self.local.entries if (entry.repo_id, entry.file) == wanted), None)
 
     def _look(self, find_heads: bool) -> None:
         """Ask for what is not known of the choice yet."""
@@ -232,11 +228,17 @@ class HubDialog(QDialog):
         self._take_head(key, head.folder if head else "", head.size if head else 0, by_user=True)
         self._measure_pair()
 
+    def _on_quant_chosen(self, file: str) -> None:
+        here = self._entry_of(self.choice.target, file)
+        self.choice = replace(self.choice, file=file, files=(), target_path=here.path if here else "", size=0)
+        self._show_buttons()
+        self._measure_pair()
+
     def _measure_pair(self) -> None:
         """Ask for the memory of the target together with the chosen head."""
         choice = self.choice
         self._looking = self.client.next_id()
-        self.client.send(LookAt(self._looking, choice.target, choice.head))
+        self.client.send(LookAt(self._looking, choice.target, choice.head, choice.file))
 
     def _take_head(self, key: str, folder: str, size: int, by_user: bool) -> None:
         self.choice = replace(
@@ -254,7 +256,7 @@ class HubDialog(QDialog):
         details = event.details
         if event.request_id != self._looking or details.model.repo_id != self.choice.target:
             return
-        self.choice = replace(self.choice, size=details.download_bytes)
+        self._take_file(details)
         self.pane.line.setText(words.model_line(details.model))
         self.pane.line.show()
         self.pane.card.show_card(details.card)
@@ -263,6 +265,16 @@ class HubDialog(QDialog):
             self.pane.show_fit(details.fit)
         self.pane.show_problem(details.problem)
         self._show_buttons()
+
+    def _take_file(self, details: ModelDetails) -> None:
+        """What the details are about: the whole repository, or one GGUF file of it."""
+        choice = replace(self.choice, size=details.download_bytes)
+        if details.quantisations:
+            paths = next((each.paths for each in details.quantisations if each.paths[0] == details.file), ())
+            choice = replace(choice, file=details.file, files=paths, target_path=details.folder)
+        self.choice = choice
+        if details.quantisations or not details.file:
+            self.pane.quants.show_choices(details.quantisations, details.file, details.file_reason)
 
     def _on_heads(self, event: Heads) -> None:
         if event.request_id != self._finding or self.choice.is_head:
@@ -283,14 +295,14 @@ class HubDialog(QDialog):
             self._take_head(choice.head, known.folder, known.size, by_user=True)
 
     def _on_local(self, event: Local) -> None:
-        by_repo = {entry.repo_id: entry for entry in event.entries if entry.repo_id}
+        here = {(entry.repo_id, entry.file): entry.path for entry in event.entries if entry.repo_id}
         choice = self.choice
-        if choice.target in by_repo:
-            choice = replace(choice, target_path=by_repo[choice.target].path)
+        if (path := here.get((choice.target, choice.file))) is not None:
+            choice = replace(choice, target_path=path)
         elif choice.target_path and choice.target != choice.target_path:
             choice = replace(choice, target_path="")
-        if choice.head in by_repo:
-            choice = replace(choice, head_path=by_repo[choice.head].path)
+        if (path := here.get((choice.head, ""))) is not None:
+            choice = replace(choice, head_path=path)
         self.choice = choice
         self._show_buttons()
 
@@ -318,10 +330,14 @@ class HubDialog(QDialog):
             return
         head = self.pane.head(choice.head_path or choice.head)
         if head is not None and head.report.verdict is PairVerdict.NOT:
-            self.pane.show_buttons("", False, tr("Hub", "This head does not fit. Choose another one, or none."))
+            self.pane.show_buttons(
+                "", False, tr("Hub", "This head does not fit. Choose another one, or none.")
+            )
             return
-        running = {state.repo_id for state in self.queue.states if state.phase is not Phase.DONE}
-        absent = [repo for repo in choice.absent if repo not in running]
+        files = {choice.target: choice.file}
+        absent = [
+            repo for repo in choice.absent if not is_coming(self.queue.states, repo, files.get(repo, ""))
+        ]
         size = (0 if choice.target_path else choice.size) + (0 if choice.head_path else choice.head_size)
         fetch = tr("Hub", "Download")
         if size:
@@ -335,7 +351,8 @@ class HubDialog(QDialog):
 
     def _fetch(self) -> None:
         # The small one first: whether the pair works is known as early as can be.
-        self.client.send(Fetch(tuple(reversed(self.choice.absent))))
+        choice = self.choice
+        self.client.send(Fetch(tuple(reversed(choice.absent)), choice.files, choice.target))
 
     def _load(self) -> None:
         choice = self.choice

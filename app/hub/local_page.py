@@ -74,7 +74,9 @@ class LocalPage(QWidget):
         self._client.send(Import(self._request, path))
 
     def _choose_folder(self) -> None:
-        if path := QFileDialog.getExistingDirectory(self, tr("Hub", "Choose the folder of a model or a head")):
+        if path := QFileDialog.getExistingDirectory(
+            self, tr("Hub", "Choose the folder of a model or a head")
+        ):
             self.import_path(path)
 
     def _choose_file(self) -> None:
@@ -94,11 +96,15 @@ class LocalPage(QWidget):
         entry: LocalEntry = row.value
         box = QMessageBox(QMessageBox.Icon.Question, tr("Hub", "Delete a model"), "", parent=self)
         box.setText(tr("Hub", "Delete {name} from this computer?").format(name=entry.name))
-        box.setInformativeText(
-            tr(
-                "Hub", "This frees up to {size}. Other programs that use the hub cache lose it, too."
-            ).format(size=words.size(entry.size))
-        )
+        # The cache's own tools delete a whole repository, with every GGUF file that is here of it.
+        together = [
+            each for each in self.entries if (each.repo_id, each.commit) == (entry.repo_id, entry.commit)
+        ]
+        told = tr("Hub", "This frees up to {size}. Other programs that use the hub cache lose it, too.")
+        told = told.format(size=words.size(sum(each.size for each in together)))
+        if others := [each.name for each in together if each.path != entry.path]:
+            told += " " + tr("Hub", "Deleted with it: {names}.").format(names=", ".join(others))
+        box.setInformativeText(told)
         yes = box.addButton(tr("Hub", "Delete"), QMessageBox.ButtonRole.DestructiveRole)
         box.addButton(tr("Hub", "Keep it"), QMessageBox.ButtonRole.RejectRole)
         yes.clicked.connect(lambda: self._client.send(Delete(entry.repo_id, entry.commit)))
@@ -118,7 +124,9 @@ class LocalPage(QWidget):
         models = [entry for entry in event.entries if not entry.is_head]
         heads = [entry for entry in event.entries if entry.is_head]
         rows = [_row(entry, tr("Hub", "Models") if not place else "") for place, entry in enumerate(models)]
-        rows += [_row(entry, tr("Hub", "EAGLE heads") if not place else "") for place, entry in enumerate(heads)]
+        rows += [
+            _row(entry, tr("Hub", "EAGLE heads") if not place else "") for place, entry in enumerate(heads)
+        ]
         self.list.show_rows(rows)
         if self.list.current() is None:
             self.delete_button.setEnabled(False)

@@ -44,9 +44,7 @@ class PairsPage(QWidget):
         )
         if here.is_gpu:
             about = tr("Hub", "{device}: {free} of {total} memory are free.")
-        about = about.format(
-            device=here.device, free=words.size(here.free), total=words.size(here.total)
-        )
+        about = about.format(device=here.device, free=words.size(here.free), total=words.size(here.total))
         self.about.setText(f"{about} {of_engine(event.problem)}".strip())
         rows, group = [], ""
         for offer in event.offers:

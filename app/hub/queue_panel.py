@@ -242,7 +242,9 @@ class QueuePanel(QWidget):
             row.show_state(state)
         free = tr("Hub", "{size} free on the disk").format(size=words.size(event.free_disk))
         if moved:
-            in_order([self.title, *(stop for state in ordered for stop in self.rows[state.download_id].stops())])
+            in_order(
+                [self.title, *(stop for state in ordered for stop in self.rows[state.download_id].stops())]
+            )
         self.title.setText(words.joined(_summary(event.downloads), free))
         self.setVisible(bool(event.downloads))
         self._fit_height()

@@ -11,7 +11,7 @@ from app.hub import words
 from app.hub.client import HubClient
 from app.hub.memory_bar import TONES
 from app.hub.row_list import Row, RowList, Tone
-from app.language import mark, numbers, tr
+from app.language import mark, numbers, tr, tr_n
 from engine.protocol.hub import HubModel, Sort
 from engine.protocol.hub_messages import Found, HubFailed, Search
 
@@ -46,7 +46,9 @@ class SearchPage(QWidget):
         sizes = [tr("Hub", "Up to {size} B").format(size=numbers.whole(size)) for size in SIZES]
         self.largest = self._box(tr("Hub", "Size"), (tr("Hub", "Any size"), *sizes))
         self.with_head = QCheckBox(tr("Hub", "Has an EAGLE head"), self)
-        self.with_head.setToolTip(tr("Hub", "Only models for which the catalogue knows a head"))
+        self.with_head.setToolTip(
+            tr("Hub", "Only models for which the catalogue or the hub has a head that fits")
+        )
         self.fitting = QCheckBox(tr("Hub", "Fits this machine"), self)
         self.status = QLabel(self)
         self.status.setProperty("textRole", "small")
@@ -128,7 +130,18 @@ class SearchPage(QWidget):
         if event.request_id != self._request:
             return
         self.list.show_rows([_row(model) for model in event.models])
-        self._say("" if event.models else tr("Hub", "Nothing was found. Try fewer words, or fewer filters."))
+        if event.unchecked:
+            asked = tr_n(
+                "Hub",
+                "Looking for heads of %n more model…",
+                "Looking for heads of %n more models…",
+                event.unchecked,
+            )
+            self._say(asked)
+        elif event.models:
+            self._say("")
+        else:
+            self._say(tr("Hub", "Nothing was found. Try fewer words, or fewer filters."))
 
     def _on_failed(self, event: HubFailed) -> None:
         if event.request_id == self._request and self._request:

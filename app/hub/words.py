@@ -117,6 +117,7 @@ def pair_line(pair: CataloguePair) -> str:
 
 def pair_facts(pair: CataloguePair) -> tuple[tuple[str, str], ...]:
     """Rows of name and value for the details."""
+    not_told = tr("Hub", "its card does not tell")
     speed, drafts, card = tr("Hub", "none was published"), "", tr("Hub", "more than 24 GB")
     if pair.speedup:
         speed = tr("Hub", "{factor}× ({source})").format(
@@ -130,8 +131,8 @@ def pair_facts(pair: CataloguePair) -> tuple[tuple[str, str], ...]:
         card = card.format(size=pair.vram_gb)
     return (
         (tr("Hub", "Expected speed-up"), speed),
-        (tr("Hub", "Context"), tokens(pair.context) if pair.context else ""),
-        (tr("Hub", "Languages"), ", ".join(pair.languages)),
+        (tr("Hub", "Context"), tokens(pair.context) if pair.context else not_told),
+        (tr("Hub", "Languages"), ", ".join(pair.languages) or not_told),
         (tr("Hub", "Head"), joined(pair.format, drafts)),
         (tr("Hub", "Graphics card"), card),
         (tr("Hub", "Notes"), of_engine(pair.notes)),

@@ -33,21 +33,47 @@ def gpu() -> Machine | None:
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
         free, total = torch.cuda.mem_get_info()
         return Machine(str(torch.cuda.get_device_name()), True, int(total), int(free))
+    told = _ask_driver("--query-gpu=name,memory.total,memory.free")
+    return None if told is None else parse_tool(told)
+
+
+def held(pid: int, machine: Machine) -> int | None:
+    """Bytes that a process holds where models would run: what its end frees. None where nobody tells."""
+    if machine.is_gpu:
+        return _held_on_gpu(pid)
+    try:
+        info = psutil.Process(pid).memory_info()
+    except psutil.Error:
+        return None
+    # Files that it only maps are free for others already.
+    return int(getattr(info, "private", 0) or info.rss - getattr(info, "shared", 0))
+
+
+def _held_on_gpu(pid: int) -> int | None:
+    told = _ask_driver("--query-compute-apps=pid,used_memory")
+    found = None
+    for line in (told or "").splitlines():
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) == 2 and fields[0] == str(pid) and fields[1].isdecimal():  # Windows says [N/A]
+            found = (found or 0) + int(fields[1]) * MIB
+    return found
+
+
+def _ask_driver(query: str) -> str | None:
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None
     try:
-        done = subprocess.run(
-            [tool, "--query-gpu=name,memory.total,memory.free", "--format=csv,noheader,nounits"],
+        return subprocess.run(
+            [tool, query, "--format=csv,noheader,nounits"],
             capture_output=True,
             text=True,
             timeout=5,
             check=True,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-        )
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    return parse_tool(done.stdout)
 
 
 def parse_tool(text: str) -> Machine | None:

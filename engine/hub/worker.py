@@ -31,7 +31,7 @@ from engine.hub.head_memory import HeadMemory
 from engine.hub.headers import RemoteHeaders
 from engine.hub.judging import Judge
 from engine.hub.local import Imports, cached
-from engine.hub.memory import free_disk, machine
+from engine.hub.memory import free_disk, held, machine
 from engine.hub.offers import arrange, exact, offers
 from engine.hub.place import HubPlace
 from engine.hub.problems import HubError, MissingError, OfflineError, UnreachableError
@@ -174,9 +174,10 @@ class HubWorker:
         return (*own, *self._imports.entries())
 
     def _browse(self, command: Browse) -> None:
-        self._loaded_bytes = command.loaded_bytes
         pairs, problem = catalogue(data_folder())
         entries, here = self._local(), machine()
+        measured = held(command.engine_pid, here) if command.loaded_bytes and command.engine_pid else None
+        self._loaded_bytes = measured or command.loaded_bytes
         self.send(Local(entries))
         made = offers(pairs, here, entries, self._loaded_bytes)
         self.send(Catalogue(here, made, problem))

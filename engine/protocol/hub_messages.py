@@ -29,7 +29,9 @@ class Browse:
     """Send the catalogue, what is on this computer, the downloads and the account."""
 
     loaded_bytes: int = 0
-    """What the model that is loaded now holds: it would be unloaded first."""
+    """What the model that is loaded now holds: it would be unloaded first. 0 where none is."""
+    engine_pid: int = 0
+    """The process that holds it, which is looked at for what it really takes; 0 where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from tests.hub.tiny_repositories import CARD, HEAD, OTHER_HEAD, TARGET, reposito
 from tests.hub_server import Account, Fault, Faults, HubServer, Kind, Repository
 
 WAIT = 30_000
+QUANTISED = "tests/tiny-model-GGUF"
 
 
 @pytest.fixture
@@ -129,6 +130,60 @@ def test_a_pair_is_downloaded_paused_and_loaded(qtbot: QtBot, picker: HubDialog,
     ] == [("models--tests--tiny-gemma", "models--tests--tiny-gemma-eagle3")]
     qtbot.waitUntil(lambda: len(picker.local.entries) == 2, timeout=WAIT)
     assert [row.heading for row in picker.local.list.row_model().rows] == ["Models", "EAGLE heads"]
+
+
+def test_one_of_many_quantisations_is_chosen_and_loaded(
+    qtbot: QtBot, picker: HubDialog, hub: HubServer, tmp_path: Path
+) -> None:
+    files: dict[str, bytes | Path] = {
+        f"{QUANTISED.rpartition('/')[2]}-{label}{part}.gguf": b"GGUF" + bytes(size)
+        for label, part, size in (
+            ("Q4_K_M", "", 5000),
+            ("Q8_0", "-00001-of-00002", 6000),
+            ("Q8_0", "-00002-of-00002", 7000),
+        )
+    }
+    hub.add(Repository(QUANTISED, files, parameters=10_000_000))
+    loads: list[Load] = []
+    picker.load_requested.connect(loads.append)
+    find(qtbot, picker, QUANTISED)
+    quants = picker.pane.quants
+    qtbot.waitUntil(quants.isVisible, timeout=WAIT)
+    assert [quants.box.itemText(place) for place in range(quants.box.count())] == [
+        "Q4_K_M  ·  5.0 kB  ·  fits",
+        "Q8_0  ·  13.0 kB  ·  fits",
+    ]
+    assert "usual choice" in quants.reason.text() and "5.0 kB" in picker.pane.fetch_button.text()
+    quants.box.setCurrentIndex(1)
+    quants.box.activated.emit(1)
+    qtbot.waitUntil(lambda: picker.pane.fetch_button.text() == "Download 13.0 kB", timeout=WAIT)
+    assert not quants.reason.isVisible(), "it was chosen, not suggested"
+    picker.pane.fetch_button.click()
+    qtbot.waitUntil(picker.pane.load_button.isVisible, timeout=WAIT)
+    assert {each.path for each in hub.log} == {name for name in files if "Q8_0" in name}
+    picker.pane.load_button.click()
+    assert Path(loads[0].model).name.endswith("Q8_0-00001-of-00002.gguf") and Path(loads[0].model).is_file()
+    # The other one is still to be had, and the local list has the one that is here.
+    quants.box.activated.emit(0)
+    qtbot.waitUntil(picker.pane.fetch_button.isVisible, timeout=WAIT)
+    assert not picker.pane.load_button.isVisible()
+    qtbot.waitUntil(lambda: len(picker.local.entries) == 1, timeout=WAIT)
+    picker.tabs.setCurrentWidget(picker.local)
+    assert picker.local.list.choose(picker.local.entries[0].path)
+    qtbot.waitUntil(lambda: quants.isVisible() and quants.box.currentIndex() == 1, timeout=WAIT)
+    assert picker.pane.load_button.isVisible()
+
+
+def test_models_with_a_head_appear_while_the_hub_is_asked(qtbot: QtBot, picker: HubDialog) -> None:
+    picker.tabs.setCurrentWidget(picker.search)
+    said: list[str] = []
+    picker.client.found.connect(lambda _: said.append(picker.search.status.text()))
+    picker.search.with_head.setChecked(True)
+    picker.search.field.setText("gemma")
+    qtbot.waitUntil(lambda: picker.search.list.choose(TARGET), timeout=WAIT)
+    qtbot.waitUntil(lambda: not picker.search.status.isVisible(), timeout=WAIT)
+    assert "Looking for heads of 1 more model…" in said
+    assert "has a head" in picker.search.list.row_model().rows[0].title
 
 
 def test_cancelling_asks_before_it_deletes(
