@@ -35,6 +35,12 @@ def _make(path: Path, size: int) -> None:
             file.write(block[: min(BLOCK, size - at)])
 
 
+def large_repository(folder: Path, size: int) -> Repository:
+    """A repository with a file of ``size`` bytes and little else."""
+    _make(folder / "large.safetensors", size)
+    return Repository("org/large", {"config.json": b"{}", "model.safetensors": folder / "large.safetensors"})
+
+
 def _hashing(path: Path, expected: str) -> float:
     """Seconds that the checksum alone takes, the file being in memory."""
     begun, digest = time.monotonic(), hashlib.sha256()
@@ -71,10 +77,7 @@ def _ours(endpoint: str, folder: Path) -> tuple[float, int]:
 def main(size: int) -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        _make(folder / "large.safetensors", size)
-        repository = Repository(
-            "org/large", {"config.json": b"{}", "model.safetensors": folder / "large.safetensors"}
-        )
+        repository = large_repository(folder, size)
         with HubServer([repository]) as hub:
             file = repository.commits[repository.head]["model.safetensors"]
             hashing = _hashing(folder / "large.safetensors", file.sha256)

@@ -48,6 +48,12 @@ class _Content(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         raise NotImplementedError
 
+    def parse_request(self) -> bool:
+        if self.hub.hold():  # on a connection that was kept open
+            self.close_connection = True
+            return False
+        return super().parse_request()
+
     def answer(self, status: int, headers: dict[str, str], body: bytes = b"") -> None:
         self.send_response(status)
         for name, value in headers.items():
@@ -128,6 +134,9 @@ class _Content(BaseHTTPRequestHandler):
             data = bytearray(file.read(at, min(at + block, stop)))
             if at <= spoilt < at + len(data):
                 data[spoilt - at] ^= 0x55
+            if self.hub.hold():
+                self._hang_up()
+                return
             self.wfile.write(data)
             if fault and kind is Kind.SLOW:
                 self.hub.pause(fault.seconds)

@@ -33,6 +33,7 @@ class Served:
 class _Listener(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
+    allow_reuse_address = True
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that goes away is no error of a server."""
@@ -62,9 +63,18 @@ class HubServer:
         """(path with query, authorised) of every request to the hub itself."""
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._hub = _Listener(("127.0.0.1", 0), type("Hub", (HubHandler,), {"hub": self}))
-        self._store = _Listener(("127.0.0.1", 0), type("Store", (StoreHandler,), {"hub": self}))
-        self._threads = [
+        self._handlers = [
+            type("Hub", (HubHandler,), {"hub": self}),
+            type("Store", (StoreHandler,), {"hub": self}),
+        ]
+        self.frozen = threading.Event()
+        """Nothing more is sent, on connections that stay open."""
+        self._gone = threading.Event()
+        self._hub, self._store = (_Listener(("127.0.0.1", 0), handler) for handler in self._handlers)
+        self._threads = self._serving()
+
+    def _serving(self) -> list[threading.Thread]:
+        return [
             threading.Thread(target=listener.serve_forever, args=(0.02,), name="test-hub", daemon=True)
             for listener in (self._hub, self._store)
         ]
@@ -86,11 +96,43 @@ class HubServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closing.set()
+        self.leave()
+
+    # ------------------------------------------------------------------ a network that goes and comes
+
+    def freeze(self) -> None:
+        """Send nothing more, but keep the connections: what a machine finds when it wakes from sleep."""
+        self.frozen.set()
+
+    def leave(self) -> None:
+        """Nobody listens any more, and every connection ends."""
+        if self._gone.is_set():
+            return
+        self._gone.set()
         for listener in (self._hub, self._store):
             listener.shutdown()
             listener.server_close()
         for thread in self._threads:
             thread.join(5)
+
+    def come_back(self) -> None:
+        """At the same addresses as before."""
+        addresses = [listener.server_address for listener in (self._hub, self._store)]
+        self.frozen.clear()
+        self._gone.clear()
+        self._hub, self._store = (
+            _Listener((str(address[0]), int(address[1])), handler)
+            for address, handler in zip(addresses, self._handlers, strict=True)
+        )
+        self._threads = self._serving()
+        for thread in self._threads:
+            thread.start()
+
+    def hold(self) -> bool:
+        """Wait while frozen; whether the connection is to be given up."""
+        while self.frozen.is_set() and not self._gone.is_set() and not self._closing.is_set():
+            self._closing.wait(0.01)
+        return self._gone.is_set()
 
     # ------------------------------------------------------------------ for the handlers
 
