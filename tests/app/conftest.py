@@ -12,6 +12,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
+from shiboken6 import isValid
 
 from app import qt_guard, style
 from app.client import EngineClient
@@ -69,7 +70,7 @@ def clients() -> Iterator[list[EngineClient]]:
         client.deleteLater()
     for thread in threading.enumerate():
         if thread.name.startswith("eyrie-"):
-            thread.join(2)
+            thread.join(20)
             assert not thread.is_alive(), f"{thread.name} still runs"
 
 
@@ -87,11 +88,12 @@ OpenWindow = Callable[..., MainWindow]
 @pytest.fixture
 def open_window(
     qtbot: QtBot, look: QApplication, clients: list[EngineClient], store: SettingsStore, data_dir: Path
-) -> OpenWindow:
+) -> Iterator[OpenWindow]:
     """``open_window(script)`` shows a window; by default once its model is loaded.
 
     The fake engine is ``window.engine_`` there for the tests to look into.
     """
+    windows: list[MainWindow] = []
 
     def open_(script: Script | None = None, loaded: bool = True) -> MainWindow:
         engine = FakeEngine(script or Script(say("A reply."), chunk_seconds=0.0))
@@ -99,6 +101,7 @@ def open_window(
         clients.append(client)
         window = MainWindow(client, store, data_dir, hub=lambda: ThreadTransport(RehearsalHub().run))
         window.engine_ = engine  # type: ignore[attr-defined]
+        windows.append(window)
         qtbot.addWidget(window, before_close_func=lambda _: client.wait_closed())
         window.resize(1200, 800)
         window.show()
@@ -108,7 +111,9 @@ def open_window(
             qtbot.waitUntil(lambda: client.model is not None, timeout=20000)
         return window
 
-    return open_
+    yield open_
+    for window in filter(isValid, windows):
+        window.dialogs.hub_client.close()
 
 
 @pytest.fixture(scope="session")
