@@ -79,7 +79,7 @@ class Actions:
             tip=tr("Menu", "Run two settings side by side: EAGLE on and off, methods, heads"),
         )
         self.compare.setIconText(tr("Tool bar", "Compare"))
-        self.comparisons = make(tr("Menu", "Comparisons o&f this chat…"), "Ctrl+Shift+X")
+        self.comparisons = make(tr("Menu", "Comp&arisons of this chat…"), "Ctrl+Shift+X")
         self.previous_chat = make(tr("Menu", "&Previous chat"), "Ctrl+PgUp")
         self.next_chat = make(tr("Menu", "Ne&xt chat"), "Ctrl+PgDown")
         self.write = make(tr("Menu", "&Go to the prompt"), "Ctrl+L")

@@ -38,6 +38,10 @@
         <translation>Ein Chat in dieser Datei ist unvollständig: {error!r}.</translation>
     </message>
     <message>
+        <source>A comparison of a chat in this file comes twice.</source>
+        <translation>Ein Vergleich eines Chats in dieser Datei kommt zweimal vor.</translation>
+    </message>
+    <message>
         <source>Chat: {name}</source>
         <translation>Chat: {name}</translation>
     </message>
@@ -2374,7 +2378,7 @@
         <translation>Laden abbre&amp;chen</translation>
     </message>
     <message>
-        <source>Comparisons o&amp;f this chat…</source>
+        <source>Comp&amp;arisons of this chat…</source>
         <translation>Vergleiche &amp;dieses Chats…</translation>
     </message>
     <message>

@@ -37,6 +37,10 @@
         <translation type="unfinished"></translation>
     </message>
     <message>
+        <source>A comparison of a chat in this file comes twice.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Chat: {name}</source>
         <translation type="unfinished"></translation>
     </message>
@@ -2348,7 +2352,7 @@
         <translation type="unfinished"></translation>
     </message>
     <message>
-        <source>Comparisons o&amp;f this chat…</source>
+        <source>Comp&amp;arisons of this chat…</source>
         <translation type="unfinished"></translation>
     </message>
     <message>
