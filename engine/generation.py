@@ -7,8 +7,8 @@ them and the drafter's state. It speaks token ids; text belongs to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import torch
@@ -21,7 +21,7 @@ from engine.models.decoder import Decoder
 from engine.pilot import Freedom, Pilot
 from engine.protocol import FinishReason, GenerationSettings, SettingValue, StepTimes
 from engine.sampling import Sampler
-from engine.target_rows import TargetRows
+from engine.target_rows import Opinion, TargetRows
 from engine.timing import Timing
 from engine.tree import DraftTree
 
@@ -51,6 +51,9 @@ class StepRecord:
     """Id of the reply's method."""
     notice: str = ""
     """For the user, e.g. that drafting pauses."""
+    opinions: Mapping[int, Opinion] = field(default_factory=dict)
+    """By node: what the target gives the guesses that it was asked about."""
+    bonus_opinion: Opinion | None = None
 
 
 class Switches:
@@ -253,7 +256,8 @@ class Session:
         tree, limits = self._propose(drafter, limits, reply)
         drafted = perf_counter()
         hidden, features = self._run_tree(tree)
-        rows = TargetRows(self.decoder, reply.sampler, self.tokens, tree, hidden)
+        explain = reply.settings.explain and len(tree) > 1
+        rows = TargetRows(self.decoder, reply.sampler, self.tokens, tree, hidden, explain)
         verified = perf_counter()
         if drafter is None or len(tree) == 1:
             path: tuple[int, ...] = ()
@@ -282,6 +286,8 @@ class Session:
         if reply.pilot is not None and reply.switches.eagle:
             draft, rest = drafted - began, accepted - drafted
             notice = reply.pilot.learn(drawn, path, len(kept), draft, rest, limits, unread)
+        # Behind the clock of the pilot, but within the step's time.
+        opinions, of_bonus = rows.opinions(path, bonus) if explain else ({}, None)
         return StepRecord(
             emitted=tuple(kept),
             tree=drawn,
@@ -292,6 +298,8 @@ class Session:
             finish=finish,
             method=reply.method,
             notice=notice,
+            opinions=opinions,
+            bonus_opinion=of_bonus,
         )
 
     # ------------------------------------------------------------------ parts of a step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import perf_counter
 
 from engine.generation import Session, StepRecord, Switches
@@ -12,6 +13,7 @@ from engine.protocol import (
     Finished,
     FinishReason,
     Generate,
+    Match,
     Mode,
     Origin,
     Piece,
@@ -199,7 +201,8 @@ def run_reply(
         reason = record.finish or reason
         notice = record.notice or notice
         marks = [marker is not None and marker.push(piece) for _, piece in pieces]
-        send(_step(name, index, record, pieces, marks, seconds, tokenizer, trees))
+        match = _match(record, session.tokens, tokenizer) if trees else None
+        send(replace(_step(name, index, record, pieces, marks, seconds, tokenizer, trees), match=match))
         began = perf_counter()
     return Finished(
         request_id=name,
@@ -221,6 +224,15 @@ def _marker(
     text = tokenizer.decode(prompt)
     asked = next((m.content.strip() for m in reversed(request.messages) if m.role is Role.USER), "")
     return ThinkingMarker(tags, open_in(text[text.rfind(asked) + len(asked) :], tags))
+
+
+def _match(record: StepRecord, tokens: Sequence[int], tokenizer: Tokenizer) -> Match | None:
+    """Where the guesses of a step were copied from; ``tokens`` are all known ones, the step's included."""
+    if record.tree is None or record.tree.match is None:
+        return None
+    end, count = record.tree.match
+    root_end = len(tokens) - len(record.emitted)
+    return Match(tokenizer.decode(tokens[end - count : end]), count, root_end - end)
 
 
 def _step(
@@ -245,24 +257,34 @@ def _step(
             for place, (token, text) in enumerate(pieces)
         ),
         times=StepTimes(times.draft, times.verify, times.accept, other),
-        nodes=_nodes(tree, record.path, tokenizer, 0, tree.guesses) if tree is not None else (),
+        nodes=_nodes(tree, record, tokenizer, 0, tree.guesses) if tree is not None else (),
         accepted=record.path if tree is not None else (),
-        bonus=Bonus(record.bonus, tokenizer.token_text(record.bonus), record.path[-1] if record.path else 0)
-        if tree is not None
-        else None,
+        bonus=_bonus(record, tokenizer) if tree is not None else None,
         mode=Mode.EAGLE if record.drafting else Mode.PLAIN,
         method=record.method,
         shape=tree.shape if tree is not None else Shape.TREE,
-        window=_nodes(tree, record.path, tokenizer, tree.guesses, len(tree)) if tree is not None else (),
+        window=_nodes(tree, record, tokenizer, tree.guesses, len(tree)) if tree is not None else (),
         notice=record.notice,
     )
 
 
+def _bonus(record: StepRecord, tokenizer: Tokenizer) -> Bonus:
+    known = record.bonus_opinion
+    return Bonus(
+        record.bonus,
+        tokenizer.token_text(record.bonus),
+        record.path[-1] if record.path else 0,
+        known.probability if known is not None else None,
+        known.rank if known is not None else None,
+    )
+
+
 def _nodes(
-    tree: DraftTree, path: Sequence[int], tokenizer: Tokenizer, begin: int, end: int
+    tree: DraftTree, record: StepRecord, tokenizer: Tokenizer, begin: int, end: int
 ) -> tuple[TreeNode, ...]:
     """Rows ``begin`` to ``end`` of the tree for the panel."""
-    accepted = frozenset(path)
+    accepted = frozenset(record.path)
+    opinions = record.opinions
 
     def verdict(node: int) -> Verdict:
         if node == 0:
@@ -280,6 +302,8 @@ def _nodes(
             draft_probability=tree.probabilities[node],
             path_probability=tree.path_probabilities[node],
             verdict=verdict(node),
+            target_probability=opinions[node].probability if node in opinions else None,
+            target_rank=opinions[node].rank if node in opinions else None,
         )
         for node in range(begin, end)
     )

@@ -59,6 +59,8 @@ class GenerationSettings:
     """No n tokens in a row come twice, the prompt counted in; 0 switches it off."""
     logit_bias: tuple[tuple[int, float], ...] = ()
     """Added to the logits of these token ids."""
+    explain: bool = False
+    """Also work out what the target gives the guesses, where it can be done: costs a little time."""
 
 
 class Shape(StrEnum):

@@ -36,6 +36,9 @@ class DraftTree:
     """Node → the distribution [vocab] from which its children were *drawn*, one after the other
     without replacement, in the order of their rows. A node that is left out has children that
     were chosen without chance."""
+    match: tuple[int, int] | None = None
+    """Where guesses were copied from the sequence: the position behind an earlier occurrence of its
+    last tokens, and how many of them it repeats."""
     depths: tuple[int, ...] = field(init=False)
     children: tuple[dict[int, int], ...] = field(init=False)
     """For each node, token id → child node, in the order of rows. Siblings carry distinct tokens."""

@@ -9,6 +9,7 @@ its prompt: summaries, edits of code, quotations.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from engine.drafting.drafter import Drafter, Options, TreeLimits
 from engine.drafting.method import DEPTH, NODES, Method
@@ -73,7 +74,15 @@ class PromptLookup(Drafter):
             if len(distinct) == self._branches:
                 break
         shape = Shape.CHAIN if self._branches == 1 else Shape.TREE
-        return tree_of(tokens[-1], list(distinct), limits.nodes, limits.depth, shape)
+        tree = tree_of(tokens[-1], list(distinct), limits.nodes, limits.depth, shape)
+        return replace(tree, match=(ends[0], self._repeated(tokens, ends[0]))) if ends else tree
+
+    def _repeated(self, tokens: Sequence[int], end: int) -> int:
+        """How many tokens before ``end`` are the sequence's last ones again, as far as is looked."""
+        count = 0
+        while count < min(self._most, end) and tokens[end - 1 - count] == tokens[-1 - count]:
+            count += 1
+        return count
 
 
 def _make(_equipment: object) -> Drafter:

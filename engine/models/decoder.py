@@ -38,7 +38,7 @@ from engine.models.cache import KVCache
 from engine.models.config import DecoderConfig
 from engine.models.experts import Experts
 from engine.models.linear import Linear
-from engine.models.output_head import OutputHead
+from engine.models.output_head import OutputHead, RowLogits
 
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None], Tensor]
 """(query, keys, values, scale, bias) → mixed values; see :func:`float_attention`."""
@@ -206,7 +206,9 @@ class Decoder:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits [rows, vocab] of states before the final norm [rows, hidden]."""
-        logits = self.weights.head.logits(*self.normed(hidden))
+        return self._capped(self.weights.head.logits(*self.normed(hidden)))
+
+    def _capped(self, logits: Tensor) -> Tensor:
         if self._logit_cap is not None:
             logits = logits.div_(self._logit_cap).tanh_().mul_(self._logit_cap)
         return logits
@@ -216,6 +218,11 @@ class Decoder:
 
         A cap on the logits does not move the largest."""
         return self.weights.head.argmax(*self.normed(hidden))
+
+    def argmax_and_rows(self, hidden: Tensor) -> tuple[Tensor, RowLogits | None]:
+        """The same, and what gives the logits [vocab] of a row, where they are at hand: for a few rows only."""
+        ids, row = self.weights.head.argmax_and_rows(*self.normed(hidden))
+        return ids, (lambda number: self._capped(row(number).clone())) if row is not None else None
 
     def _layer(
         self, layer: LayerWeights, index: int, hidden: Tensor, cache: KVCache, sight: Visibility, rope: Tensor

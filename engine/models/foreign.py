@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import ModelError, PromptError
+from engine.models.output_head import RowLogits
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +178,6 @@ class ForeignDecoder:
 
     def argmax(self, hidden: Tensor) -> Tensor:
         return hidden.argmax(-1)
+
+    def argmax_and_rows(self, hidden: Tensor) -> tuple[Tensor, RowLogits | None]:
+        return hidden.argmax(-1), lambda row: hidden[row]

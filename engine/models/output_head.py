@@ -8,6 +8,7 @@ block's largest logit without ever holding all of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -18,6 +19,8 @@ from engine.models.wide_int8 import MOST_ROWS, WideInt8Linear, wide_linear
 
 BLOCK_ROWS = 16384
 
+RowLogits = Callable[[int], Tensor]
+
 
 class OutputHead(Protocol):
     def logits(self, x: Tensor, row_scale: Tensor) -> Tensor:
@@ -26,6 +29,11 @@ class OutputHead(Protocol):
 
     def argmax(self, x: Tensor, row_scale: Tensor) -> Tensor:
         """The most likely token id of each row [rows]; the lowest id among equals."""
+        ...
+
+    def argmax_and_rows(self, x: Tensor, row_scale: Tensor) -> tuple[Tensor, RowLogits | None]:
+        """The same ids, and what gives the logits [vocab] of any row as long as they are at hand;
+        None where they are never held."""
         ...
 
     def memory_bytes(self) -> int: ...
@@ -43,6 +51,10 @@ class DenseHead:
 
     def argmax(self, x: Tensor, row_scale: Tensor) -> Tensor:
         return self.logits(x, row_scale).argmax(-1)
+
+    def argmax_and_rows(self, x: Tensor, row_scale: Tensor) -> tuple[Tensor, RowLogits | None]:
+        logits = self.logits(x, row_scale)
+        return logits.argmax(-1), lambda row: logits[row]
 
     def memory_bytes(self) -> int:
         # A tied one is the embedding, which is counted there.
@@ -72,6 +84,13 @@ class WideInt8Head:
         unit, _ = unit_rows(x)
         parts = [self._linear.unit_call(part).max(-1).indices for part in torch.split(unit, MOST_ROWS)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def argmax_and_rows(self, x: Tensor, row_scale: Tensor) -> tuple[Tensor, RowLogits | None]:
+        unit, peak = unit_rows(x)
+        parts = [self._linear.unit_call(part) for part in torch.split(unit, MOST_ROWS)]
+        ids = torch.cat([part.max(-1).indices for part in parts])
+        factor = peak * row_scale
+        return ids, lambda row: parts[row // MOST_ROWS][row % MOST_ROWS] * factor[row]
 
     def memory_bytes(self) -> int:
         return self._linear.memory_bytes()
@@ -112,6 +131,9 @@ class Int8Head:
                 best_value = torch.maximum(best_value, value)
         assert best_index is not None
         return best_index
+
+    def argmax_and_rows(self, x: Tensor, row_scale: Tensor) -> tuple[Tensor, RowLogits | None]:
+        return self.argmax(x, row_scale), None
 
     def memory_bytes(self) -> int:
         return sum(block.memory_bytes() for block in self._blocks)
