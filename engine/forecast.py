@@ -37,6 +37,7 @@ def forecast(pilot: Pilot) -> Calibration:
         depth=limits.depth,
         worth=limits.worth,
         top_k=limits.top_k,
+        options=tuple((name, value) for name, value in pilot.tuning.items() if not hasattr(limits, name)),
         acceptance=view.acceptance(limits),
         steps=len(view),
         paused=pilot.paused,

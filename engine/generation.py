@@ -24,6 +24,7 @@ from engine.sampling import Sampler
 from engine.target_rows import Opinion, TargetRows
 from engine.timing import Timing
 from engine.tree import DraftTree
+from engine.tuning import Tuning, open_tunings
 
 PREFILL_ROWS = 128
 """Prompt tokens of one pass: long enough for matrix products, short enough to stop soon."""
@@ -80,8 +81,8 @@ class _Reply:
     """Chooses the sizes that are left open, and when not to draft."""
     count: int = 0
     """Tokens emitted."""
-    started: bool = False
-    """Whether the drafter was told of this reply."""
+    started: Tuning | None = None
+    """What the drafter was told of this reply; None before its first proposal."""
 
     def deliver(self, token: int) -> FinishReason | None:
         """Emit one token; the reason why it is the last one, if it is."""
@@ -121,6 +122,8 @@ class Session:
         self.timing = timing
         self.pilot: Pilot | None = None
         """Of the reply that runs, or ran last."""
+        self.told: object = None
+        """The pilot's choice of which the application was told last."""
         self._pilots: dict[tuple[str, tuple[tuple[str, SettingValue | None], ...]], Pilot] = {}
 
     def retime(self, timing: Timing | None) -> None:
@@ -140,8 +143,10 @@ class Session:
         key = method.info.id, tuple(options.items())
         if key not in self._pilots:
             freedom = Freedom.of(self._drafter(method), options)
-            name = method.info.name
-            self._pilots[key] = Pilot(self.timing, method.info.id, self._limits(options), freedom, name)
+            tunings = open_tunings(method.tunings, options)
+            self._pilots[key] = Pilot(
+                self.timing, method.info.id, self._limits(options), freedom, method.info.name, tunings
+            )
         return self._pilots[key]
 
     def limits_for(self, settings: GenerationSettings) -> TreeLimits:
@@ -339,9 +344,10 @@ class Session:
         nodes = min(limits.nodes, room)
         if depth < 1 or nodes < 2:
             return root, None
-        if not reply.started:
-            drafter.start(self.tokens, reply.options, reply.sampler)
-            reply.started = True
+        tuning = reply.pilot.tuning if reply.pilot is not None else {}
+        if reply.started != tuning:
+            drafter.start(self.tokens, {**reply.options, **tuning}, reply.sampler)
+            reply.started = tuning
         self._read[reply.method] = len(self.tokens)
         limits = replace(limits, depth=depth, nodes=nodes, room=room)
         return drafter.propose(self.tokens, limits), limits

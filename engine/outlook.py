@@ -82,6 +82,7 @@ class View:
         self._nodes = np.array([sample.nodes for sample in samples])
         self._full = np.array([len(sample.guesses) >= sample.nodes - 1 for sample in samples], dtype=bool)
         self._levels = np.array([sample.depth for sample in samples])
+        self._reached = self._depth.max(axis=1, initial=0)
         self._worth = np.array([sample.worth for sample in samples])
         most = width + int(self._extra.max(initial=0))
         self._plain = clock.passing(1)
@@ -153,7 +154,8 @@ class View:
         nodes, depth = (np.array([[getattr(c, name)] for c in candidates]) for name in ("nodes", "depth"))
         worth = np.array([[c.worth] for c in candidates])
         wide = (self._nodes >= nodes) | ~self._full
-        covered: NDArray[np.bool_] = wide & (self._levels >= depth) & (self._worth <= worth)
+        deep = (self._levels >= depth) | (self._reached < self._levels)
+        covered: NDArray[np.bool_] = wide & deep & (self._worth <= worth)
         return covered
 
     def _each(self, candidates: Sequence[TreeLimits]) -> tuple[Floats, Floats]:

@@ -11,15 +11,16 @@ a pause, twice as long each time that it still does not pay, and only when that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 
 from engine.drafting.drafter import Drafter, Options, TreeLimits
 from engine.ledger import CAP, Ledger
-from engine.outlook import Memory, Outlook, View
+from engine.outlook import Outlook, View
 from engine.timing import Clock, Timing, sample_of
 from engine.tree import DraftTree
+from engine.tuning import Tuning, Tunings
 
 EVERY = 32
 """Steps from one choice of sizes to the next."""
@@ -65,17 +66,22 @@ class Pilot:
         limits: TreeLimits,
         freedom: Freedom,
         name: str = "Drafting",
+        tunings: Sequence[Tuning] = (),
         now: Callable[[], float] = perf_counter,
     ) -> None:
         """``limits`` hold what was asked for, and where to begin with the rest. ``name`` is the
-        method's, for people; ``now`` tells the seconds that choosing takes."""
+        method's, for people; ``tunings`` are combinations of settings that only trials can judge;
+        ``now`` tells the seconds that choosing takes."""
         self.method = method
         self._now = now
         self.name = name
         self.clock = Clock(timing, method)
         self.limits = limits
         self._freedom = freedom
-        self._memory = Memory(timing.samples.get(method, ()))
+        sizes = asdict(limits).items()
+        start = next((place for place, tuning in enumerate(tunings) if tuning.items() <= sizes), 0)
+        self._tunings = Tunings(tunings, start, timing.samples.get(method, ()))
+        self.clock.tuning = start
         self._real = 0
         self._pause = PAUSE
         self._lucky = True
@@ -85,11 +91,13 @@ class Pilot:
         self._resumes = False
         """Whether the next proposal is the first one after a pause."""
         self.outlook: Outlook | None = None
+        self._base_gain: float | None = None
+        self._known_loss: float | None = None
         self.notice = ""
         """What was said last of a pause or its end; empty while there is nothing to say."""
         self._news = ""
         self.ledger = Ledger()
-        if len(self._memory):
+        if len(self._tunings.memory):
             self._choose()
         gain = self.gain
         self.ledger = Ledger(promised=gain is not None and gain > LUCK)
@@ -101,18 +109,23 @@ class Pilot:
         return self._left > 0
 
     @property
+    def tuning(self) -> Tuning:
+        """Settings of the method, and further limits, that go with the present choice."""
+        return self._tunings.values[self._tunings.at]
+
+    @property
     def gain(self) -> float | None:
         """Promised tokens a second over those of plain decoding; None while nothing is known."""
         return self.outlook.gain if self.outlook is not None else None
 
     @property
-    def choice(self) -> tuple[TreeLimits, bool]:
+    def choice(self) -> tuple[object, ...]:
         """Changes when anything about the choice changes."""
-        return self.limits, self.paused
+        return self.method, self.limits, self.paused, tuple(self.tuning.items())
 
     def view(self) -> View:
         """What is remembered, at present costs."""
-        return self._memory.view(self.clock)
+        return self._tunings.memory.view(self.clock)
 
     def plan(self, unread: int = 1) -> TreeLimits | None:
         """Limits of the next tree; None for a plain step. The drafter has ``unread`` known tokens to
@@ -156,7 +169,7 @@ class Pilot:
         if limits is None:
             return self._told()
         reading = self.clock.saw_draft(tree.depth if tree is not None else 1, draft, unread)
-        self._memory.add(sample_of(tree, path, limits))
+        self._tunings.memory.add(sample_of(tree, path, limits))
         self._real += 1
         # A hiccup is nobody's loss, nor is a machine that slows down as a whole.
         rest = min(rest, 1.5 * self.clock.passing(rows))
@@ -166,6 +179,8 @@ class Pilot:
             self._pause, self._lucky = PAUSE, True
         if self.ledger.balance < 0:
             self._stop()
+        elif self._tunings.step():
+            self._try_tunings()
         elif self._real % EVERY == 0:
             self._choose()
         return self._told()
@@ -184,10 +199,11 @@ class Pilot:
     def _loss(self) -> float:
         """What a step costs beyond a plain one if nothing is accepted."""
         if self.outlook is not None:
-            seconds = self.outlook.seconds
-        else:
-            seconds = self.clock.drafting(self.limits.depth) + self.clock.passing(self.limits.nodes)
-        return self._steps(seconds) - 1
+            self._known_loss = self._steps(self.outlook.seconds) - 1
+            return self._known_loss
+        if self._known_loss is not None:  # other settings are on trial
+            return 2 * self._known_loss
+        return self._steps(self.clock.drafting(self.limits.depth) + self.clock.passing(self.limits.nodes)) - 1
 
     def _repaid(self) -> float:
         """What drafting is believed to save soon."""
@@ -198,6 +214,11 @@ class Pilot:
         """Pause, or go on once more where all that is remembered says that this was bad luck."""
         self._choose()
         gain = self.gain
+        if self._tunings.on_trial and self.ledger.room > 0:
+            self._tunings.end(gain, self._base_gain)
+            self._take_tuning()
+            self.ledger.begin_again(0.0)
+            return
         if self._lucky and gain is not None and gain > LUCK and self._loss() < self.ledger.room:
             self._lucky = False
             self.ledger.begin_again(0.0)
@@ -209,6 +230,8 @@ class Pilot:
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
         how = "stays switched off" if self._resumes else "pauses"
         self._resumes = False
+        self._tunings.after_failure(gain)
+        self._take_tuning()
         self._say(
             f"{self.name} {how}: it makes the reply slower here. It is tried again after {self._left} tokens."
         )
@@ -219,6 +242,30 @@ class Pilot:
     def _told(self) -> str:
         news, self._news = self._news, ""
         return news
+
+    # ------------------------------------------------------------------ settings that need a trial
+
+    def _try_tunings(self) -> None:
+        """Begin a trial where what was saved can pay for it, or draw the conclusion from one."""
+        if not self._tunings.on_trial:
+            if self.ledger.lost < 0 and self.ledger.balance >= CAP / 2:
+                self._choose()
+                self._base_gain = self.gain
+                self._tunings.begin()
+                self._take_tuning()
+            return
+        self._choose()
+        self._tunings.end(self.gain, self._base_gain)
+        self._take_tuning()
+
+    def _take_tuning(self) -> None:
+        self.clock.tuning = self._tunings.at
+        sizes = {
+            name: value for name, value in self.tuning.items() if name in TreeLimits.__dataclass_fields__
+        }
+        self.limits = replace(self.limits, **sizes)  # type: ignore[arg-type]
+        self.outlook = None
+        self._choose()
 
     # ------------------------------------------------------------------ sizes
 

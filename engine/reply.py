@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
 
+from engine.forecast import forecast
 from engine.generation import Session, StepRecord, Switches
 from engine.protocol import (
     Bonus,
+    Calibrated,
     Event,
     Finished,
     FinishReason,
@@ -150,10 +152,11 @@ def run_reply(
     trees: bool = True,
     thinking_tags: tuple[str, str] | None = None,
 ) -> Finished:
-    """Run one reply, sending Started, PromptProgress and Steps; returns its end, not sent.
+    """Run one reply, sending Started, PromptProgress, Steps, and Calibrated where the pilot's choice
+    changes; returns its end, not sent.
 
-    The time spent in ``send`` between steps is not counted. ``trees=False`` leaves the
-    trees out of the steps (for a bench that only wants figures). What the model thinks
+    The time spent in ``send`` between steps is not counted. ``trees=False`` leaves the trees out of
+    the steps, and the calibration (for a bench that only wants figures). What the model thinks
     between ``thinking_tags`` is marked.
     """
     settings, name = request.settings, request.request_id
@@ -203,6 +206,9 @@ def run_reply(
         marks = [marker is not None and marker.push(piece) for _, piece in pieces]
         match = _match(record, session.tokens, tokenizer) if trees else None
         send(replace(_step(name, index, record, pieces, marks, seconds, tokenizer, trees), match=match))
+        if trees and session.pilot is not None and session.told != session.pilot.choice:
+            session.told = session.pilot.choice
+            send(Calibrated(forecast(session.pilot), name))
         began = perf_counter()
     return Finished(
         request_id=name,

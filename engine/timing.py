@@ -83,8 +83,11 @@ class Clock:
         self._shapes: dict[int, deque[float]] = {}
         self._kinds: dict[int, deque[float]] = {}
         """The same for counts of about the same size."""
-        self._drafts: dict[int, deque[float]] = {}
-        self._base, self._level = timing.draft.get(method, (0.0, 0.0))
+        self._known = timing.draft.get(method, (0.0, 0.0))
+        self._drafts: dict[int, dict[int, deque[float]]] = {}
+        self._lines: dict[int, tuple[float, float]] = {}
+        self.tuning = 0
+        """Which of the method's combinations of settings drafts: each has its own costs."""
         self._reading = timing.reading.get(method, 0.0)
         self._readings: deque[float] = deque(maxlen=_NOW)
         self.plain_passes = 0
@@ -100,7 +103,7 @@ class Clock:
     @property
     def knows_drafting(self) -> bool:
         """Whether a proposal's seconds were ever measured."""
-        return self._base > 0 or self._level > 0
+        return max(self._line()) > 0
 
     def saw_pass(self, rows: int, seconds: float) -> None:
         self.plain_passes += rows == 1
@@ -123,10 +126,11 @@ class Clock:
             self._readings.append(surplus / self._pace / unread)
             self._reading = median(self._readings)
             return surplus
-        self._drafts.setdefault(levels, deque(maxlen=_KEPT)).append(seconds / self._pace)
-        points = {n: median(times) for n, times in self._drafts.items() if len(times) >= 3}
+        drafts = self._drafts.setdefault(self.tuning, {})
+        drafts.setdefault(levels, deque(maxlen=_KEPT)).append(seconds / self._pace)
+        points = {n: median(times) for n, times in drafts.items() if len(times) >= 3}
         if points:
-            self._base, self._level = _line(points, self._level)
+            self._lines[self.tuning] = _line(points, self._line()[1])
         return 0.0
 
     def reading(self, unread: int) -> float:
@@ -139,7 +143,12 @@ class Clock:
 
     def drafting(self, levels: int) -> float:
         """Seconds of a proposal of ``levels`` levels."""
-        return max(0.0, self._base + self._level * levels) * self._pace
+        base, level = self._line()
+        return max(0.0, base + level * levels) * self._pace
+
+    def _line(self) -> tuple[float, float]:
+        """(base, per level) seconds of a proposal at the table's pace."""
+        return self._lines.get(self.tuning, self._known)
 
     def _shape(self, rows: int) -> float:
         """From the table to what counts of about this size cost, and from that to this very count."""

@@ -60,9 +60,9 @@ class Channel(Protocol):
 class Worker:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._commands: queue.SimpleQueue[
-            Load | Generate | Unload | Calibrate | MeasureMargin | Shutdown
-        ] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[Load | Generate | Unload | Calibrate | MeasureMargin | Shutdown] = (
+            queue.SimpleQueue()
+        )
         self._lock = threading.Lock()
         self._switches: dict[str, Switches] = {}  # of every reply that waits or runs
         self._ending = threading.Event()
@@ -163,6 +163,7 @@ class Worker:
         assert self._session is not None
         pilot = self._session.pilot_for(GenerationSettings())
         if pilot is not None:
+            self._session.told = pilot.choice
             self._send(Calibrated(forecast(pilot)))
 
     def _measure_margin(self, command: MeasureMargin) -> None:

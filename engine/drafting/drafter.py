@@ -60,8 +60,9 @@ class Drafter(ABC):
         return length
 
     def start(self, tokens: Sequence[int], options: Options, sampler: Sampler) -> None:
-        """Called once a reply, before its first proposal. A drafter that draws its guesses
-        takes the numbers from ``sampler.noise`` under ``Purpose.DRAFT``."""
+        """Called once a reply, before its first proposal, and again when options that were left open
+        change. A drafter that draws its guesses takes the numbers from ``sampler.noise`` under
+        ``Purpose.DRAFT``."""
         return
 
     @abstractmethod

@@ -32,6 +32,7 @@ def _method(name: str, about: str) -> Method:
         make=_make,
         missing=missing,
         rank=10,
+        tunings=tuple({"top_k": count} for count in (2, 3, 4, 6, 10)),
     )
 
 

@@ -21,6 +21,14 @@ from engine.sampling import Purpose, Sampler
 from engine.settings import MethodInfo, MethodSetting, Needs, SettingKind, Shape
 from engine.tree import DraftTree
 
+TUNINGS = (
+    {"window": 3, "ngram": 3, "guesses": 3},
+    {"window": 5, "ngram": 4, "guesses": 5},
+    {"window": 7, "ngram": 5, "guesses": 7},
+    {"window": 15, "ngram": 5, "guesses": 15},
+)
+"""From what a processor may bear to what was published for large GPUs."""
+
 
 class Pool:
     """n-grams by their first token, the newest first, at most ``most`` of each."""
@@ -55,7 +63,9 @@ class Lookahead(Drafter):
         """Ends of the sequence's own n-grams below this are in the pool."""
 
     def start(self, tokens: Sequence[int], options: Options, sampler: Sampler) -> None:
-        window, size, guesses = (int(options[name] or 0) for name in ("window", "ngram", "guesses"))
+        window, size, guesses = (
+            int(options[name] or TUNINGS[0][name]) for name in ("window", "ngram", "guesses")
+        )
         if (window, size, guesses) != (self._window, self._size, self._pool.most):
             self._pool = Pool(guesses)
         self._window, self._size = window, size
@@ -70,9 +80,7 @@ class Lookahead(Drafter):
 
     def propose(self, tokens: Sequence[int], limits: TreeLimits) -> DraftTree:
         self._take(tokens)
-        tree = tree_of(
-            tokens[-1], self._pool.after(tokens[-1]), limits.nodes, limits.depth, Shape.WINDOW
-        )
+        tree = tree_of(tokens[-1], self._pool.after(tokens[-1]), limits.nodes, limits.depth, Shape.WINDOW)
         columns = min(self._window, limits.room - 1 - len(self._levels))
         if columns < self._window or len(tree) + self._window * len(self._levels) > limits.room:
             return tree  # the context ends here: the window is of no more use
@@ -134,14 +142,14 @@ METHOD = Method(
         shape=Shape.WINDOW,
         settings=(
             MethodSetting(
-                "window", "Window", "Future positions that each pass fills.", SettingKind.INTEGER, 7, 1, 32
+                "window", "Window", "Future positions that each pass fills.", SettingKind.INTEGER, None, 1, 32
             ),
             MethodSetting(
                 "ngram",
                 "N-gram",
                 "Length of the n-grams that are collected and tried; the window is one less deep.",
                 SettingKind.INTEGER,
-                5,
+                None,
                 2,
                 8,
             ),
@@ -150,7 +158,7 @@ METHOD = Method(
                 "Guesses",
                 "N-grams tried in one pass.",
                 SettingKind.INTEGER,
-                7,
+                None,
                 1,
                 32,
             ),
@@ -158,4 +166,5 @@ METHOD = Method(
     ),
     make=_make,
     rank=-1,
+    tunings=TUNINGS,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from engine.drafting.drafter import Drafter, Options
@@ -45,6 +45,9 @@ class Method:
     """Why it cannot be used with this, and what would help; empty when it can."""
     rank: int = 0
     """Of the methods that can be used, the one with the highest rank is the default."""
+    tunings: tuple[Mapping[str, SettingValue], ...] = ()
+    """Combinations of settings that are worth a trial where they are left open (None), neighbours side
+    by side; begun with is the one that holds the sizes to begin with, or the first. Sizes that a larger tree can tell about need none."""
     parse: Callable[[str, str], None] | None = None
     """``parse(name, text)`` raises :class:`PromptError` for a text setting that makes no sense."""
 

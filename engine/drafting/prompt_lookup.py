@@ -8,7 +8,7 @@ its prompt: summaries, edits of code, quotations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from engine.drafting.drafter import Drafter, Options, TreeLimits
@@ -18,8 +18,8 @@ from engine.sampling import Sampler
 from engine.settings import MethodInfo, MethodSetting, Needs, SettingKind, Shape
 from engine.tree import DraftTree
 
-CHAIN_DEPTH = 10
-"""Guesses of a chain where none are asked for, as in transformers' examples."""
+BELIEF = 4.0
+"""Guesses that the first estimate of a match's worth counts for."""
 
 
 class Occurrences:
@@ -40,6 +40,14 @@ class Occurrences:
             for size in range(1, min(self.longest, end) + 1):
                 self._ends.setdefault(tuple(self._tokens[end - size : end]), []).append(end)
 
+    def length(self, end: int, most: int) -> int:
+        """Tokens, up to ``most``, that the match which ended at ``end`` has in common with the sequence's end."""
+        length = len(self._tokens)
+        same = 0
+        while same < min(most, end) and self._tokens[end - 1 - same] == self._tokens[length - 1 - same]:
+            same += 1
+        return same
+
     def before(self, least: int, most: int) -> list[int]:
         """Earlier ends of the longest n-gram (``least`` to ``most`` tokens) that the sequence
         ends with, newest first. Empty when it is new."""
@@ -52,9 +60,17 @@ class Occurrences:
 
 
 class PromptLookup(Drafter):
+    """What a guess claims is how often guesses after matches of that length have stood so far, so that
+    short matches, which mislead more, can be told from long ones and left out where rows are dear."""
+
+    weighs = True
+
     def __init__(self) -> None:
         self._occurrences = Occurrences(1)
         self._least = self._most = self._branches = 1
+        self._stood: dict[int, tuple[int, int]] = {}
+        """Length of a match → (guesses that stood, guesses that were judged) after such matches."""
+        self._matched = 0
 
     def start(self, tokens: Sequence[int], options: Options, sampler: Sampler) -> None:
         self._most = int(options["longest"] or 1)
@@ -67,22 +83,37 @@ class PromptLookup(Drafter):
     def propose(self, tokens: Sequence[int], limits: TreeLimits) -> DraftTree:
         self._occurrences.extend(tokens)
         ends = self._occurrences.before(self._least, self._most)
-        distinct: dict[tuple[int, ...], int] = {}
+        if not ends:
+            return DraftTree.root_only(tokens[-1])
+        self._matched = self._occurrences.length(ends[0], self._most)
+        chance = self._chance(self._matched)
+        depth = limits.depth
+        while depth and chance**depth <= limits.worth:
+            depth -= 1
+        distinct: dict[tuple[int, ...], None] = {}
         for end in ends:
-            continuation = tuple(tokens[end : end + limits.depth])
-            distinct[continuation] = distinct.get(continuation, 0) + 1
+            distinct[tuple(tokens[end : end + depth])] = None
             if len(distinct) == self._branches:
                 break
         shape = Shape.CHAIN if self._branches == 1 else Shape.TREE
-        tree = tree_of(tokens[-1], list(distinct), limits.nodes, limits.depth, shape)
-        return replace(tree, match=(ends[0], self._repeated(tokens, ends[0]))) if ends else tree
+        tree = tree_of(tokens[-1], [each for each in distinct if each], limits.nodes, depth, shape)
+        return replace(
+            tree,
+            probabilities=(1.0, *(own * chance for own in tree.probabilities[1:])),
+            path_probabilities=tuple(
+                path * chance**level for path, level in zip(tree.path_probabilities, tree.depths, strict=True)
+            ),
+            match=(ends[0], self._matched),
+        )
 
-    def _repeated(self, tokens: Sequence[int], end: int) -> int:
-        """How many tokens before ``end`` are the sequence's last ones again, as far as is looked."""
-        count = 0
-        while count < min(self._most, end) and tokens[end - 1 - count] == tokens[-1 - count]:
-            count += 1
-        return count
+    def learn(self, tree: DraftTree, path: Sequence[int], best: Callable[[int], int]) -> None:
+        stood, judged = self._stood.get(self._matched, (0, 0))
+        self._stood[self._matched] = stood + len(path), judged + min(len(path) + 1, tree.depth)
+
+    def _chance(self, matched: int) -> float:
+        """That the text goes on as it did after a match of this length: at first a plain guess."""
+        stood, judged = self._stood.get(matched, (0, 0))
+        return (stood + BELIEF * (1 - 0.5**matched)) / (judged + BELIEF)
 
 
 def _make(_equipment: object) -> Drafter:

@@ -340,3 +340,19 @@ def test_the_calibration_is_told_at_load_and_when_asked_for(engine: Engine, fold
         assert told.chosen in told.curve and told.drafting
     engine.send(ask())  # the session goes on
     finished(engine.until(is_end))
+
+
+def test_a_change_of_the_choice_is_told_in_the_reply(engine: Engine, folder: Path) -> None:
+    """A draft model as large as the model itself can only lose: it is off, in words and on the curve."""
+    engine.send(Load(str(folder), "", draft=str(folder)))
+    engine.until(lambda event: isinstance(event, Calibrated))
+    engine.send(ask(tokens=80, adapt=True, method="draft-model"))
+    events = engine.until(is_end)
+    told = [event for event in engine.calibrated if event.request_id == "a"]
+    assert told and {event.calibration.method for event in told} == {"draft-model"}
+    paused = [event.calibration for event in told if event.calibration.paused]
+    notices = [event.notice for event in events if isinstance(event, Step) and event.notice]
+    assert bool(paused) == any("slower" in notice for notice in notices)
+    for calibration in paused:
+        assert calibration.notice in notices and calibration.chosen.nodes == 1
+    assert finished(events).notice in (*notices[-1:], "")
