@@ -5,3942 +5,3943 @@
     <name>About</name>
     <message>
         <source>A local chat that shows speculative decoding at work: what the EAGLE head drafts, and what the model accepts.</source>
-        <translation type="unfinished"></translation>
+        <translation>投機的デコードの働きを目に見せるローカルチャットです。EAGLE ヘッドが何をドラフトし、モデルが何を受理したかがわかります。</translation>
     </message>
     <message>
         <source>About Eyrie</source>
-        <translation type="unfinished"></translation>
+        <translation>Eyrie について</translation>
     </message>
 </context>
 <context>
     <name>Chats</name>
     <message numerus="yes">
         <source>%n chats could be saved from it.</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>%n 件のチャットを救出できました。</numerusform>
         </translation>
     </message>
     <message>
         <source>&amp;Delete chat</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットを削除(&amp;D)</translation>
     </message>
     <message>
         <source>&amp;Export chat…</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットを書き出す(&amp;E)…</translation>
     </message>
     <message>
         <source>&amp;Rename chat</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットの名前を変更(&amp;R)</translation>
     </message>
     <message>
         <source>A chat in this file is not complete: {error!r}.</source>
-        <translation type="unfinished"></translation>
+        <translation>このファイルのチャットの一つが不完全です: {error!r}。</translation>
     </message>
     <message>
         <source>A comparison of a chat in this file comes twice.</source>
-        <translation type="unfinished"></translation>
+        <translation>このファイルのチャットに、同じ比較が二度含まれています。</translation>
     </message>
     <message>
         <source>Chat: {name}</source>
-        <translation type="unfinished"></translation>
+        <translation>チャット: {name}</translation>
     </message>
     <message>
         <source>Chat: {name}, pinned</source>
-        <translation type="unfinished"></translation>
+        <translation>チャット: {name}、ピン留め</translation>
     </message>
     <message>
         <source>Chats</source>
-        <translation type="unfinished"></translation>
+        <translation>チャット</translation>
     </message>
     <message>
         <source>Chats cannot be kept in this session: {error}. What is written now is lost when Eyrie ends.</source>
-        <translation type="unfinished"></translation>
+        <translation>このセッションではチャットを保存できません: {error}。今書いたものは、Eyrie を終了すると失われます。</translation>
     </message>
     <message>
         <source>Chats with everything (*.json)</source>
-        <translation type="unfinished"></translation>
+        <translation>すべてを含むチャット (*.json)</translation>
     </message>
     <message>
         <source>Choose another file or folder.</source>
-        <translation type="unfinished"></translation>
+        <translation>別のファイルかフォルダーを選んでください。</translation>
     </message>
     <message>
         <source>Export all chats</source>
-        <translation type="unfinished"></translation>
+        <translation>すべてのチャットを書き出す</translation>
     </message>
     <message>
         <source>Export chat</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットを書き出す</translation>
     </message>
     <message>
         <source>Exported to {path}</source>
-        <translation type="unfinished"></translation>
+        <translation>{path} に書き出しました</translation>
     </message>
     <message>
         <source>Folder: {name}, folded</source>
-        <translation type="unfinished"></translation>
+        <translation>フォルダー: {name}、折りたたみ</translation>
     </message>
     <message>
         <source>Folder: {name}, open</source>
-        <translation type="unfinished"></translation>
+        <translation>フォルダー: {name}、展開</translation>
     </message>
     <message>
         <source>Import chats</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットを読み込む</translation>
     </message>
     <message>
         <source>Markdown to read (*.md)</source>
-        <translation type="unfinished"></translation>
+        <translation>読むための Markdown (*.md)</translation>
     </message>
     <message>
         <source>Move to a &amp;new folder…</source>
-        <translation type="unfinished"></translation>
+        <translation>新しいフォルダーへ移動(&amp;N)…</translation>
     </message>
     <message>
         <source>Move to f&amp;older</source>
-        <translation type="unfinished"></translation>
+        <translation>フォルダーへ移動(&amp;O)</translation>
     </message>
     <message>
         <source>Name of the folder:</source>
-        <translation type="unfinished"></translation>
+        <translation>フォルダーの名前:</translation>
     </message>
     <message>
         <source>New chat</source>
-        <translation type="unfinished"></translation>
+        <translation>新しいチャット</translation>
     </message>
     <message>
         <source>New folder</source>
-        <translation type="unfinished"></translation>
+        <translation>新しいフォルダー</translation>
     </message>
     <message>
         <source>No chat could be read from it.</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットは一つも読み出せませんでした。</translation>
     </message>
     <message>
         <source>No folder</source>
-        <translation type="unfinished"></translation>
+        <translation>フォルダーなし</translation>
     </message>
     <message>
         <source>Nothing found</source>
-        <translation type="unfinished"></translation>
+        <translation>見つかりません</translation>
     </message>
     <message>
         <source>Older</source>
-        <translation type="unfinished"></translation>
+        <translation>それ以前</translation>
     </message>
     <message>
         <source>P&amp;in chat</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットをピン留め(&amp;I)</translation>
     </message>
     <message>
         <source>Pinned</source>
-        <translation type="unfinished"></translation>
+        <translation>ピン留め</translation>
     </message>
     <message>
         <source>Previous 30 days</source>
-        <translation type="unfinished"></translation>
+        <translation>過去 30 日間</translation>
     </message>
     <message>
         <source>Previous 7 days</source>
-        <translation type="unfinished"></translation>
+        <translation>過去 7 日間</translation>
     </message>
     <message>
         <source>Reply</source>
-        <translation type="unfinished"></translation>
+        <translation>応答</translation>
     </message>
     <message>
         <source>S&amp;ystem prompt and settings of this chat…</source>
-        <translation type="unfinished"></translation>
+        <translation>このチャットのシステムプロンプトと設定(&amp;Y)…</translation>
     </message>
     <message>
         <source>Search chats</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットを検索</translation>
     </message>
     <message>
         <source>Search titles and messages of all chats</source>
-        <translation type="unfinished"></translation>
+        <translation>すべてのチャットのタイトルとメッセージを検索</translation>
     </message>
     <message>
         <source>System prompt</source>
-        <translation type="unfinished"></translation>
+        <translation>システムプロンプト</translation>
     </message>
     <message>
         <source>The chat could not be exported: {reason}.</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットを書き出せませんでした: {reason}。</translation>
     </message>
     <message>
         <source>The chats cannot be saved: {error}. They are kept in memory and saved as soon as it works.</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットを保存できません: {error}。メモリーに保持し、可能になりしだい保存します。</translation>
     </message>
     <message>
         <source>The chats could not be exported: {reason}.</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットを書き出せませんでした: {reason}。</translation>
     </message>
     <message>
         <source>The chats could not be imported: {reason}.</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットを読み込めませんでした: {reason}。</translation>
     </message>
     <message>
         <source>The chats were written by a newer version of Eyrie. They can be read here, but nothing new is kept. Update Eyrie, or choose another data folder with --data-dir.</source>
-        <translation type="unfinished"></translation>
+        <translation>これらのチャットは新しいバージョンの Eyrie で書かれています。ここで読めますが、新しい内容は保存されません。Eyrie を更新するか、--data-dir で別のデータフォルダーを選んでください。</translation>
     </message>
     <message>
         <source>The chats' database was damaged. {saved} The damaged file is kept as {file} in the data folder; if chats are missing, keep it for a repair.</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットのデータベースが壊れていました。{saved} 壊れたファイルは {file} としてデータフォルダーに残しています。足りないチャットがあれば、修復のために保管してください。</translation>
     </message>
     <message>
         <source>The messages of a chat in this file do not make a tree.</source>
-        <translation type="unfinished"></translation>
+        <translation>このファイルのチャットのメッセージは、ツリーになっていません。</translation>
     </message>
     <message>
         <source>Today</source>
-        <translation type="unfinished"></translation>
+        <translation>今日</translation>
     </message>
     <message>
         <source>Undo</source>
-        <translation type="unfinished"></translation>
+        <translation>元に戻す</translation>
     </message>
     <message>
         <source>Yesterday</source>
-        <translation type="unfinished"></translation>
+        <translation>昨日</translation>
     </message>
     <message>
         <source>You</source>
-        <translation type="unfinished"></translation>
+        <translation>あなた</translation>
     </message>
     <message>
         <source>You are editing an earlier prompt. What followed it stays as another version.</source>
-        <translation type="unfinished"></translation>
+        <translation>以前のプロンプトを編集しています。それに続いていた内容は、別の版として残ります。</translation>
     </message>
     <message>
         <source>a reply is being written</source>
-        <translation type="unfinished"></translation>
+        <translation>応答を書いています</translation>
     </message>
     <message>
         <source>it has no messages yet</source>
-        <translation type="unfinished"></translation>
+        <translation>まだメッセージがありません</translation>
     </message>
     <message numerus="yes">
         <source>{count} chats exported to {path}</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>{count} 件のチャットを {path} に書き出しました</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>{count} chats imported</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>{count} 件のチャットを読み込みました</numerusform>
         </translation>
     </message>
     <message>
         <source>{count} found</source>
-        <translation type="unfinished"></translation>
+        <translation>{count} 件見つかりました</translation>
     </message>
     <message>
         <source>{file} does not hold a list of chats.</source>
-        <translation type="unfinished"></translation>
+        <translation>{file} にはチャットの一覧が含まれていません。</translation>
     </message>
     <message>
         <source>{file} does not hold chats of Eyrie.</source>
-        <translation type="unfinished"></translation>
+        <translation>{file} には Eyrie のチャットが含まれていません。</translation>
     </message>
     <message>
         <source>{file} is not a JSON file of chats ({error}).</source>
-        <translation type="unfinished"></translation>
+        <translation>{file} はチャットの JSON ファイルではありません ({error})。</translation>
     </message>
     <message>
         <source>{file} was written by a newer version of Eyrie. Update Eyrie to read it.</source>
-        <translation type="unfinished"></translation>
+        <translation>{file} は新しいバージョンの Eyrie で書かれています。読むには Eyrie を更新してください。</translation>
     </message>
     <message>
         <source>“{chat}” cannot be read ({error}). Start Eyrie again to have it checked.</source>
-        <translation type="unfinished"></translation>
+        <translation>「{chat}」を読めません ({error})。Eyrie を再起動すると検査されます。</translation>
     </message>
     <message>
         <source>“{chat}” deleted</source>
-        <translation type="unfinished"></translation>
+        <translation>「{chat}」を削除しました</translation>
     </message>
     <message>
         <source>“{field}” of a chat or message in this file is not what it should be.</source>
-        <translation type="unfinished"></translation>
+        <translation>このファイルのチャットまたはメッセージの「{field}」が正しくありません。</translation>
     </message>
 </context>
 <context>
     <name>Commands</name>
     <message>
         <source>Chat</source>
-        <translation type="unfinished"></translation>
+        <translation>チャット</translation>
     </message>
     <message>
         <source>Commands and chats</source>
-        <translation type="unfinished"></translation>
+        <translation>コマンドとチャット</translation>
     </message>
     <message>
         <source>Find a command</source>
-        <translation type="unfinished"></translation>
+        <translation>コマンドを検索</translation>
     </message>
     <message>
         <source>Type a command or a chat</source>
-        <translation type="unfinished"></translation>
+        <translation>コマンドかチャットを入力</translation>
     </message>
     <message>
         <source>Type a command or the title of a chat</source>
-        <translation type="unfinished"></translation>
+        <translation>コマンドかチャットのタイトルを入力</translation>
     </message>
 </context>
 <context>
     <name>Compare</name>
     <message numerus="yes">
         <source>%n heads are on this computer.</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>このコンピューターには %n 個のヘッドがあります。</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n more can be downloaded in Models.</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>「モデル」からさらに %n 個をダウンロードできます。</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n more lines were left out.</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>ほかに %n 行を省きました。</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n of {count} texts differ</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>{count} 件中 %n 件のテキストが異なります</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n prompts</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>%n 件のプロンプト</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n prompts from {file}.</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>{file} から %n 件のプロンプト。</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n repeats</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>%n 回の繰り返し</numerusform>
         </translation>
     </message>
     <message>
         <source>&amp;Copy the picture</source>
-        <translation type="unfinished"></translation>
+        <translation>画像をコピー(&amp;C)</translation>
     </message>
     <message>
         <source>&amp;New comparison</source>
-        <translation type="unfinished"></translation>
+        <translation>新しい比較(&amp;N)</translation>
     </message>
     <message>
         <source>&amp;Save the picture…</source>
-        <translation type="unfinished"></translation>
+        <translation>画像を保存(&amp;S)…</translation>
     </message>
     <message>
         <source>&amp;Start</source>
-        <translation type="unfinished"></translation>
+        <translation>開始(&amp;S)</translation>
     </message>
     <message numerus="yes">
         <source>, %n of them by ties within rounding</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>、うち %n 件は丸め誤差内の同点によるもの</numerusform>
         </translation>
     </message>
     <message>
         <source>0 takes the likeliest token each time</source>
-        <translation type="unfinished"></translation>
+        <translation>0 は毎回もっとも確率の高いトークンを選びます</translation>
     </message>
     <message>
         <source>A file</source>
-        <translation type="unfinished"></translation>
+        <translation>ファイル</translation>
     </message>
     <message>
         <source>A is faster: its speed over B's</source>
-        <translation type="unfinished"></translation>
+        <translation>A の方が速い: B に対する速度比</translation>
     </message>
     <message>
         <source>A is slower: its speed over B's</source>
-        <translation type="unfinished"></translation>
+        <translation>A の方が遅い: B に対する速度比</translation>
     </message>
     <message>
         <source>A over B</source>
-        <translation type="unfinished"></translation>
+        <translation>A ÷ B</translation>
     </message>
     <message>
         <source>A penalty forbids one of the two tokens there: a real difference.</source>
-        <translation type="unfinished"></translation>
+        <translation>ペナルティがそこで二つのトークンの一方を禁じています。本当の違いです。</translation>
     </message>
     <message>
         <source>A real difference: {side}'s token is ahead, the two lie {apart}; rounding accounts for {noise}.</source>
-        <translation type="unfinished"></translation>
+        <translation>本当の違いです。{side} のトークンが上回り、差は{apart}です。丸め誤差で説明できるのは {noise} です。</translation>
     </message>
     <message>
         <source>A reply broke off.</source>
-        <translation type="unfinished"></translation>
+        <translation>応答が途切れました。</translation>
     </message>
     <message numerus="yes">
         <source>A side needs another head: the model is loaded again %n times.</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>一方に別のヘッドが必要です。モデルを %n 回読み込み直します。</numerusform>
         </translation>
     </message>
     <message>
         <source>A tie within rounding: the two lie {apart}, and rounding accounts for {noise} on this machine.</source>
-        <translation type="unfinished"></translation>
+        <translation>丸め誤差内の同点です。差は{apart}で、このマシンの丸め誤差は {noise} です。</translation>
     </message>
     <message>
         <source>A tie: the target's logits of the two are equal.</source>
-        <translation type="unfinished"></translation>
+        <translation>同点です。ターゲットモデルの二つのロジットは等しい値です。</translation>
     </message>
     <message>
         <source>A {a}, B {b} tokens per second</source>
-        <translation type="unfinished"></translation>
+        <translation>A {a}、B {b} トークン/秒</translation>
     </message>
     <message>
         <source>A, tokens/s</source>
-        <translation type="unfinished"></translation>
+        <translation>A、トークン/秒</translation>
     </message>
     <message>
         <source>A, τ</source>
-        <translation type="unfinished"></translation>
+        <translation>A、τ</translation>
     </message>
     <message>
         <source>About the same: A's speed over B's</source>
-        <translation type="unfinished"></translation>
+        <translation>ほぼ同じ: A の B に対する速度比</translation>
     </message>
     <message>
         <source>After “…{text}”</source>
-        <translation type="unfinished"></translation>
+        <translation>「…{text}」の後</translation>
     </message>
     <message numerus="yes">
         <source>All %n prompts of this chat</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>このチャットの %n 件のプロンプトすべて</numerusform>
         </translation>
     </message>
     <message>
         <source>All files (*)</source>
-        <translation type="unfinished"></translation>
+        <translation>すべてのファイル (*)</translation>
     </message>
     <message>
         <source>All prompts of this chat</source>
-        <translation type="unfinished"></translation>
+        <translation>このチャットのすべてのプロンプト</translation>
     </message>
     <message>
         <source>Another folder…</source>
-        <translation type="unfinished"></translation>
+        <translation>別のフォルダー…</translation>
     </message>
     <message>
         <source>As loaded (none)</source>
-        <translation type="unfinished"></translation>
+        <translation>読み込みどおり (なし)</translation>
     </message>
     <message>
         <source>As loaded ({head})</source>
-        <translation type="unfinished"></translation>
+        <translation>読み込みどおり ({head})</translation>
     </message>
     <message>
         <source>At the very beginning</source>
-        <translation type="unfinished"></translation>
+        <translation>冒頭</translation>
     </message>
     <message>
         <source>Automatic ({method})</source>
-        <translation type="unfinished"></translation>
+        <translation>自動 ({method})</translation>
     </message>
     <message>
         <source>B, tokens/s</source>
-        <translation type="unfinished"></translation>
+        <translation>B、トークン/秒</translation>
     </message>
     <message>
         <source>B, τ</source>
-        <translation type="unfinished"></translation>
+        <translation>B、τ</translation>
     </message>
     <message>
         <source>Both sides answer the same prompts, one reply at a time. Then you see how much faster one is and whether the texts are the same.</source>
-        <translation type="unfinished"></translation>
+        <translation>両側が同じプロンプトに、一度に一つずつ応答します。そのあと、どちらがどれだけ速いか、テキストが同じかどうかがわかります。</translation>
     </message>
     <message>
         <source>Both sides are the same: this shows how much a repeat varies.</source>
-        <translation type="unfinished"></translation>
+        <translation>両側が同じ設定です。繰り返しがどれだけばらつくかがわかります。</translation>
     </message>
     <message>
         <source>Broke off</source>
-        <translation type="unfinished"></translation>
+        <translation>途切れました</translation>
     </message>
     <message>
         <source>Choose a file with prompts.</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプトのファイルを選んでください。</translation>
     </message>
     <message>
         <source>Choose a file…</source>
-        <translation type="unfinished"></translation>
+        <translation>ファイルを選ぶ…</translation>
     </message>
     <message>
         <source>Choose another head for this side.</source>
-        <translation type="unfinished"></translation>
+        <translation>この側に別のヘッドを選んでください。</translation>
     </message>
     <message>
         <source>Choose another method or head for it.</source>
-        <translation type="unfinished"></translation>
+        <translation>別の方式かヘッドを選んでください。</translation>
     </message>
     <message>
         <source>Close</source>
-        <translation type="unfinished"></translation>
+        <translation>閉じる</translation>
     </message>
     <message>
         <source>Compare again.</source>
-        <translation type="unfinished"></translation>
+        <translation>もう一度比較してください。</translation>
     </message>
     <message>
         <source>Compare two settings</source>
-        <translation type="unfinished"></translation>
+        <translation>二つの設定を比較</translation>
     </message>
     <message>
         <source>Comparisons kept with this chat</source>
-        <translation type="unfinished"></translation>
+        <translation>このチャットに保存された比較</translation>
     </message>
     <message>
         <source>Copy as &amp;text</source>
-        <translation type="unfinished"></translation>
+        <translation>テキストとしてコピー(&amp;T)</translation>
     </message>
     <message>
         <source>Decode speed; the time to read the prompt is left out.</source>
-        <translation type="unfinished"></translation>
+        <translation>デコードの速度。プロンプトを読む時間は含みません。</translation>
     </message>
     <message>
         <source>Delete</source>
-        <translation type="unfinished"></translation>
+        <translation>削除</translation>
     </message>
     <message>
         <source>Delete the chosen comparison</source>
-        <translation type="unfinished"></translation>
+        <translation>選んだ比較を削除</translation>
     </message>
     <message>
         <source>EAGLE</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE</translation>
     </message>
     <message>
         <source>Eyrie compared two settings</source>
-        <translation type="unfinished"></translation>
+        <translation>Eyrie が二つの設定を比較しました</translation>
     </message>
     <message>
         <source>Finished</source>
-        <translation type="unfinished"></translation>
+        <translation>完了</translation>
     </message>
     <message>
         <source>Finished, context full</source>
-        <translation type="unfinished"></translation>
+        <translation>完了、コンテキストが満杯</translation>
     </message>
     <message>
         <source>Finished, length limit reached</source>
-        <translation type="unfinished"></translation>
+        <translation>完了、長さの上限に到達</translation>
     </message>
     <message>
         <source>First difference at token {number}</source>
-        <translation type="unfinished"></translation>
+        <translation>最初の違いはトークン {number}</translation>
     </message>
     <message>
         <source>Folder of a head</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドのフォルダー</translation>
     </message>
     <message>
         <source>For both sides</source>
-        <translation type="unfinished"></translation>
+        <translation>両側に共通</translation>
     </message>
     <message>
         <source>From one repeat: more of them would tell how exact it is.</source>
-        <translation type="unfinished"></translation>
+        <translation>繰り返しは 1 回です。増やすと、どれだけ正確かがわかります。</translation>
     </message>
     <message>
         <source>Head</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッド</translation>
     </message>
     <message numerus="yes">
         <source>Identical: all %n tokens are the same</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>同一: %n 個のトークンがすべて同じ</numerusform>
         </translation>
     </message>
     <message>
         <source>Identical: the texts of all {count} prompts</source>
-        <translation type="unfinished"></translation>
+        <translation>同一: {count} 件のプロンプトすべてのテキスト</translation>
     </message>
     <message>
         <source>It was stopped: this is what was complete by then.</source>
-        <translation type="unfinished"></translation>
+        <translation>停止されました。それまでに完了した内容です。</translation>
     </message>
     <message>
         <source>JSON lines with “turns” (or “prompt”, “text”), or a text with one prompt a line</source>
-        <translation type="unfinished"></translation>
+        <translation>“turns” (または “prompt”、“text”) を持つ JSON Lines、または 1 行に 1 プロンプトのテキスト</translation>
     </message>
     <message>
         <source>Kept with this chat</source>
-        <translation type="unfinished"></translation>
+        <translation>このチャットに保存</translation>
     </message>
     <message>
         <source>Length of the reply, end token included.</source>
-        <translation type="unfinished"></translation>
+        <translation>応答の長さ。終了トークンを含みます。</translation>
     </message>
     <message>
         <source>Line {number} has no “turns” with a text.</source>
-        <translation type="unfinished"></translation>
+        <translation>{number} 行目に、テキストを持つ “turns” がありません。</translation>
     </message>
     <message>
         <source>Line {number} is no JSON.</source>
-        <translation type="unfinished"></translation>
+        <translation>{number} 行目は JSON ではありません。</translation>
     </message>
     <message>
         <source>Lists of prompts (*.jsonl *.json *.ndjson *.txt *.md)</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプトの一覧 (*.jsonl *.json *.ndjson *.txt *.md)</translation>
     </message>
     <message>
         <source>Load a model first, or choose a head's folder.</source>
-        <translation type="unfinished"></translation>
+        <translation>先にモデルを読み込むか、ヘッドのフォルダーを選んでください。</translation>
     </message>
     <message>
         <source>Load a model, then compare again.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルを読み込んでから、もう一度比較してください。</translation>
     </message>
     <message>
         <source>Loading the head of this side…</source>
-        <translation type="unfinished"></translation>
+        <translation>この側のヘッドを読み込んでいます…</translation>
     </message>
     <message>
         <source>Longest reply (tokens)</source>
-        <translation type="unfinished"></translation>
+        <translation>応答の最大長 (トークン)</translation>
     </message>
     <message>
         <source>Look for other heads on this computer…</source>
-        <translation type="unfinished"></translation>
+        <translation>このコンピューターのほかのヘッドを探す…</translation>
     </message>
     <message>
         <source>Looking at the logits where the texts part…</source>
-        <translation type="unfinished"></translation>
+        <translation>テキストが分かれる箇所のロジットを調べています…</translation>
     </message>
     <message>
         <source>Looking for heads on this computer…</source>
-        <translation type="unfinished"></translation>
+        <translation>このコンピューターのヘッドを探しています…</translation>
     </message>
     <message>
         <source>Median of {count} repeats, which lie between {low} and {high}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{count} 回の繰り返しの中央値。範囲は {low} から {high} です。</translation>
     </message>
     <message>
         <source>Method</source>
-        <translation type="unfinished"></translation>
+        <translation>方式</translation>
     </message>
     <message>
         <source>No model is loaded.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルが読み込まれていません。</translation>
     </message>
     <message>
         <source>No model is loaded. Load one to compare.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルが読み込まれていません。比較するには読み込んでください。</translation>
     </message>
     <message>
         <source>No other head of this model is on this computer.</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデルのほかのヘッドは、このコンピューターにありません。</translation>
     </message>
     <message>
         <source>No pair of replies has speeds to compare</source>
-        <translation type="unfinished"></translation>
+        <translation>速度を比べられる応答の組がありません</translation>
     </message>
     <message>
         <source>Not compared</source>
-        <translation type="unfinished"></translation>
+        <translation>比較していません</translation>
     </message>
     <message>
         <source>Not run</source>
-        <translation type="unfinished"></translation>
+        <translation>未実行</translation>
     </message>
     <message>
         <source>Nothing was compared yet</source>
-        <translation type="unfinished"></translation>
+        <translation>まだ何も比較していません</translation>
     </message>
     <message>
         <source>One token for each pass of the target: what speed is measured against.</source>
-        <translation type="unfinished"></translation>
+        <translation>ターゲットモデルの 1 パスにつき 1 トークン。速度はこれを基準に測ります。</translation>
     </message>
     <message>
         <source>Only the first {most} of its {count} prompts are used.</source>
-        <translation type="unfinished"></translation>
+        <translation>{count} 件のうち、最初の {most} 件のプロンプトだけを使います。</translation>
     </message>
     <message>
         <source>Open</source>
-        <translation type="unfinished"></translation>
+        <translation>開く</translation>
     </message>
     <message>
         <source>Open the chosen comparison</source>
-        <translation type="unfinished"></translation>
+        <translation>選んだ比較を開く</translation>
     </message>
     <message>
         <source>Over {count} prompts, from {low} to {high} by prompt.</source>
-        <translation type="unfinished"></translation>
+        <translation>{count} 件のプロンプトについて、プロンプトごとに {low} から {high}。</translation>
     </message>
     <message>
         <source>Pause drafting while it loses, as in chats</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットと同じく、遅くなる間はドラフトを休止する</translation>
     </message>
     <message>
         <source>Plain decoding</source>
-        <translation type="unfinished"></translation>
+        <translation>通常デコード</translation>
     </message>
     <message>
         <source>Plain decoding (EAGLE off)</source>
-        <translation type="unfinished"></translation>
+        <translation>通常デコード (EAGLE オフ)</translation>
     </message>
     <message>
         <source>Progress of the comparison</source>
-        <translation type="unfinished"></translation>
+        <translation>比較の進み具合</translation>
     </message>
     <message>
         <source>Prompt</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプト</translation>
     </message>
     <message>
         <source>Prompt {number} of {count}: {text}</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプト {number}/{count}: {text}</translation>
     </message>
     <message>
         <source>Prompt {number}: {verdict}</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプト {number}: {verdict}</translation>
     </message>
     <message>
         <source>Prompt: {text}</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプト: {text}</translation>
     </message>
     <message>
         <source>Prompts</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプト</translation>
     </message>
     <message>
         <source>Prompts, one a line</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプト、1 行に 1 件</translation>
     </message>
     <message>
         <source>Reading the prompt…</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプトを読んでいます…</translation>
     </message>
     <message>
         <source>Repeats</source>
-        <translation type="unfinished"></translation>
+        <translation>繰り返し</translation>
     </message>
     <message>
         <source>Reply {number} of {total}: side {side}</source>
-        <translation type="unfinished"></translation>
+        <translation>応答 {number}/{total}: {side} 側</translation>
     </message>
     <message>
         <source>Reply: {side}</source>
-        <translation type="unfinished"></translation>
+        <translation>応答: {side}</translation>
     </message>
     <message>
         <source>Restart the engine, then compare again.</source>
-        <translation type="unfinished"></translation>
+        <translation>エンジンを再起動してから、もう一度比較してください。</translation>
     </message>
     <message>
         <source>Result of the comparison</source>
-        <translation type="unfinished"></translation>
+        <translation>比較の結果</translation>
     </message>
     <message>
         <source>Results by prompt</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプトごとの結果</translation>
     </message>
     <message>
         <source>Run &amp;again</source>
-        <translation type="unfinished"></translation>
+        <translation>もう一度実行(&amp;A)</translation>
     </message>
     <message>
         <source>S&amp;hare</source>
-        <translation type="unfinished"></translation>
+        <translation>共有(&amp;H)</translation>
     </message>
     <message>
         <source>S&amp;top</source>
-        <translation type="unfinished"></translation>
+        <translation>停止(&amp;T)</translation>
     </message>
     <message>
         <source>Save the picture</source>
-        <translation type="unfinished"></translation>
+        <translation>画像を保存</translation>
     </message>
     <message>
         <source>Saved as {path}</source>
-        <translation type="unfinished"></translation>
+        <translation>{path} に保存しました</translation>
     </message>
     <message>
         <source>Scroll the comparison</source>
-        <translation type="unfinished"></translation>
+        <translation>比較をスクロール</translation>
     </message>
     <message>
         <source>Seed</source>
-        <translation type="unfinished"></translation>
+        <translation>シード</translation>
     </message>
     <message>
         <source>Side {letter}</source>
-        <translation type="unfinished"></translation>
+        <translation>{letter} 側</translation>
     </message>
     <message>
         <source>Some replies are short: longer ones give a steadier figure.</source>
-        <translation type="unfinished"></translation>
+        <translation>一部の応答が短いです。長い方が安定した値になります。</translation>
     </message>
     <message>
         <source>Some replies differ in length. Speed changes with length, so the factor is not exact.</source>
-        <translation type="unfinished"></translation>
+        <translation>一部の応答は長さが異なります。速度は長さで変わるため、この倍率は正確ではありません。</translation>
     </message>
     <message>
         <source>Stop the comparison</source>
-        <translation type="unfinished"></translation>
+        <translation>比較を停止</translation>
     </message>
     <message>
         <source>Stopped</source>
-        <translation type="unfinished"></translation>
+        <translation>停止しました</translation>
     </message>
     <message>
         <source>Stopped before a reply was complete. Nothing was compared.</source>
-        <translation type="unfinished"></translation>
+        <translation>応答が完了する前に停止しました。何も比較していません。</translation>
     </message>
     <message>
         <source>Stopping after what the engine does now…</source>
-        <translation type="unfinished"></translation>
+        <translation>エンジンの今の処理が済みしだい停止します…</translation>
     </message>
     <message>
         <source>Swap A and B</source>
-        <translation type="unfinished"></translation>
+        <translation>A と B を入れ替え</translation>
     </message>
     <message>
         <source>Temperature</source>
-        <translation type="unfinished"></translation>
+        <translation>温度</translation>
     </message>
     <message>
         <source>Texts</source>
-        <translation type="unfinished"></translation>
+        <translation>テキスト</translation>
     </message>
     <message>
         <source>The engine is not running.</source>
-        <translation type="unfinished"></translation>
+        <translation>エンジンが動いていません。</translation>
     </message>
     <message>
         <source>The figures are in the clipboard.</source>
-        <translation type="unfinished"></translation>
+        <translation>数値をクリップボードにコピーしました。</translation>
     </message>
     <message>
         <source>The head {head} cannot be used: {problem}</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッド {head} は使えません: {problem}</translation>
     </message>
     <message>
         <source>The margin is not known: {reason}</source>
-        <translation type="unfinished"></translation>
+        <translation>差はわかりません: {reason}</translation>
     </message>
     <message>
         <source>The model was unloaded or changed meanwhile.</source>
-        <translation type="unfinished"></translation>
+        <translation>その間にモデルが解放または変更されました。</translation>
     </message>
     <message>
         <source>The picture could not be saved ({reason}). Choose another folder.</source>
-        <translation type="unfinished"></translation>
+        <translation>画像を保存できませんでした ({reason})。別のフォルダーを選んでください。</translation>
     </message>
     <message>
         <source>The picture is in the clipboard.</source>
-        <translation type="unfinished"></translation>
+        <translation>画像をクリップボードにコピーしました。</translation>
     </message>
     <message>
         <source>The same as far as both go; one reply did not reach its end</source>
-        <translation type="unfinished"></translation>
+        <translation>両方がある範囲では同じ。一方の応答は最後まで届いていません</translation>
     </message>
     <message>
         <source>The sides take turns as A B, B A, …; more repeats tell the spread</source>
-        <translation type="unfinished"></translation>
+        <translation>両側は A B、B A、… と交互に走ります。繰り返しを増やすとばらつきがわかります</translation>
     </message>
     <message>
         <source>The target itself would write {token}.</source>
-        <translation type="unfinished"></translation>
+        <translation>ターゲットモデル自身なら {token} と書きます。</translation>
     </message>
     <message>
         <source>The temperature is above 0: both sides draw from the target's own distribution with the same seed. They agree where each guess is checked against the drawn token, and differ by design where a method draws its guesses.</source>
-        <translation type="unfinished"></translation>
+        <translation>温度が 0 より大きいため、両側とも同じシードでターゲットモデル自身の分布から抽選します。推測を抽選結果のトークンと照合する方式では一致し、推測そのものを抽選する方式では仕組み上異なります。</translation>
     </message>
     <message>
         <source>The two lie {apart}. Tokens are drawn here, so a difference says nothing against either side.</source>
-        <translation type="unfinished"></translation>
+        <translation>差は{apart}です。ここではトークンを抽選しているため、違いがあってもどちらにも問題はありません。</translation>
     </message>
     <message>
         <source>There is no prompt to compare on.</source>
-        <translation type="unfinished"></translation>
+        <translation>比較するプロンプトがありません。</translation>
     </message>
     <message>
         <source>These, one a line</source>
-        <translation type="unfinished"></translation>
+        <translation>次のプロンプト、1 行に 1 件</translation>
     </message>
     <message>
         <source>They do not agree on which is faster.</source>
-        <translation type="unfinished"></translation>
+        <translation>どちらが速いかは一致していません。</translation>
     </message>
     <message>
         <source>This comparison cannot be read. Delete it, and compare again.</source>
-        <translation type="unfinished"></translation>
+        <translation>この比較は読めません。削除して、もう一度比較してください。</translation>
     </message>
     <message>
         <source>This model does not know the method “{method}”.</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデルは方式「{method}」を知りません。</translation>
     </message>
     <message>
         <source>This prompt, with the chat before it</source>
-        <translation type="unfinished"></translation>
+        <translation>このプロンプトと、その前のチャット</translation>
     </message>
     <message>
         <source>Time from the request to the first token.</source>
-        <translation type="unfinished"></translation>
+        <translation>要求から最初のトークンまでの時間。</translation>
     </message>
     <message>
         <source>Tokens emitted per pass of the target.</source>
-        <translation type="unfinished"></translation>
+        <translation>ターゲットモデルの 1 パスあたりに出力したトークン。</translation>
     </message>
     <message>
         <source>Tokens per second of both sides</source>
-        <translation type="unfinished"></translation>
+        <translation>両側の毎秒トークン数</translation>
     </message>
     <message>
         <source>Undo deleting</source>
-        <translation type="unfinished"></translation>
+        <translation>削除を取り消す</translation>
     </message>
     <message>
         <source>Waiting for its turn</source>
-        <translation type="unfinished"></translation>
+        <translation>順番を待っています</translation>
     </message>
     <message>
         <source>Waiting for the engine…</source>
-        <translation type="unfinished"></translation>
+        <translation>エンジンを待っています…</translation>
     </message>
     <message>
         <source>What is complete is kept. Load the model again to compare once more.</source>
-        <translation type="unfinished"></translation>
+        <translation>完了した分は残っています。もう一度比較するには、モデルを読み込み直してください。</translation>
     </message>
     <message>
         <source>Without a setting that changes the distribution this is a fault: please report it.</source>
-        <translation type="unfinished"></translation>
+        <translation>分布を変える設定がないのに違うのは不具合です。報告してください。</translation>
     </message>
     <message>
         <source>Without it a method drafts all the time, also where that is slower</source>
-        <translation type="unfinished"></translation>
+        <translation>オフにすると、遅くなる場合でも常にドラフトします</translation>
     </message>
     <message>
         <source>Write a prompt, or choose where prompts come from.</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプトを書くか、プロンプトの取得元を選んでください。</translation>
     </message>
     <message>
         <source>Write one, or choose a file.</source>
-        <translation type="unfinished"></translation>
+        <translation>書くか、ファイルを選んでください。</translation>
     </message>
     <message>
         <source>Write or paste prompts, one a line</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプトを書くか貼り付けてください。1 行に 1 件</translation>
     </message>
     <message>
         <source>Writing…</source>
-        <translation type="unfinished"></translation>
+        <translation>書いています…</translation>
     </message>
     <message>
         <source>a few seconds left</source>
-        <translation type="unfinished"></translation>
+        <translation>残り数秒</translation>
     </message>
     <message>
         <source>a part of a character</source>
-        <translation type="unfinished"></translation>
+        <translation>文字の一部</translation>
     </message>
     <message numerus="yes">
         <source>about %n minutes left</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>残り約 %n 分</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>about %n seconds left</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>残り約 %n 秒</numerusform>
         </translation>
     </message>
     <message>
         <source>any</source>
-        <translation type="unfinished"></translation>
+        <translation>任意</translation>
     </message>
     <message>
         <source>at most {count} tokens</source>
-        <translation type="unfinished"></translation>
+        <translation>最大 {count} トークン</translation>
     </message>
     <message>
         <source>differ at {number}</source>
-        <translation type="unfinished"></translation>
+        <translation>{number} から異なる</translation>
     </message>
     <message>
         <source>identical</source>
-        <translation type="unfinished"></translation>
+        <translation>同一</translation>
     </message>
     <message>
         <source>not complete</source>
-        <translation type="unfinished"></translation>
+        <translation>未完了</translation>
     </message>
     <message>
         <source>off</source>
-        <translation type="unfinished"></translation>
+        <translation>オフ</translation>
     </message>
     <message>
         <source>on</source>
-        <translation type="unfinished"></translation>
+        <translation>オン</translation>
     </message>
     <message>
         <source>one of the replies had ended there.</source>
-        <translation type="unfinished"></translation>
+        <translation>そこで一方の応答は終わっていました。</translation>
     </message>
     <message>
         <source>prompt {number} of {total}</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプト {number}/{total}</translation>
     </message>
     <message>
         <source>repeat {number} of {total}</source>
-        <translation type="unfinished"></translation>
+        <translation>繰り返し {number}/{total}</translation>
     </message>
     <message>
         <source>seed {value}</source>
-        <translation type="unfinished"></translation>
+        <translation>シード {value}</translation>
     </message>
     <message>
         <source>temperature {value}</source>
-        <translation type="unfinished"></translation>
+        <translation>温度 {value}</translation>
     </message>
     <message>
         <source>to first token</source>
-        <translation type="unfinished"></translation>
+        <translation>最初のトークンまで</translation>
     </message>
     <message>
         <source>tokens</source>
-        <translation type="unfinished"></translation>
+        <translation>トークン</translation>
     </message>
     <message>
         <source>tokens per step (τ)</source>
-        <translation type="unfinished"></translation>
+        <translation>1 ステップあたりのトークン (τ)</translation>
     </message>
     <message>
         <source>tokens/s</source>
-        <translation type="unfinished"></translation>
+        <translation>トークン/秒</translation>
     </message>
     <message>
         <source>{a} or {b}</source>
-        <translation type="unfinished"></translation>
+        <translation>{a} または {b}</translation>
     </message>
     <message>
         <source>{file} cannot be read ({reason}). Choose another file.</source>
-        <translation type="unfinished"></translation>
+        <translation>{file} を読めません ({reason})。別のファイルを選んでください。</translation>
     </message>
     <message>
         <source>{file} holds no prompts.{reason} Choose another file.</source>
-        <translation type="unfinished"></translation>
+        <translation>{file} にプロンプトがありません。{reason} 別のファイルを選んでください。</translation>
     </message>
     <message>
         <source>{file} is not a text in UTF-8. Choose another file.</source>
-        <translation type="unfinished"></translation>
+        <translation>{file} は UTF-8 のテキストではありません。別のファイルを選んでください。</translation>
     </message>
     <message>
         <source>{file} is too large for a list of prompts. Choose a smaller file.</source>
-        <translation type="unfinished"></translation>
+        <translation>{file} はプロンプトの一覧としては大きすぎます。小さいファイルを選んでください。</translation>
     </message>
     <message>
         <source>{margin} logits apart</source>
-        <translation type="unfinished"></translation>
+        <translation>{margin} ロジット</translation>
     </message>
     <message>
         <source>{method} – not with what is loaded</source>
-        <translation type="unfinished"></translation>
+        <translation>{method} – 今の読み込みでは使えません</translation>
     </message>
     <message>
         <source>{method}, automatic</source>
-        <translation type="unfinished"></translation>
+        <translation>{method}、自動</translation>
     </message>
     <message>
         <source>{method}, head {head}</source>
-        <translation type="unfinished"></translation>
+        <translation>{method}、ヘッド {head}</translation>
     </message>
     <message>
         <source>{sides} may leave the target's own distribution, so this is expected.</source>
-        <translation type="unfinished"></translation>
+        <translation>{sides} はターゲットモデル自身の分布から外れることがあるため、これは想定どおりです。</translation>
     </message>
     <message>
         <source>{side} cannot be run: {problem}</source>
-        <translation type="unfinished"></translation>
+        <translation>{side} を実行できません: {problem}</translation>
     </message>
     <message>
         <source>{side} changes the distribution: its text need not be the target's.</source>
-        <translation type="unfinished"></translation>
+        <translation>{side} は分布を変えます。テキストがターゲットモデルのものと同じとは限りません。</translation>
     </message>
     <message>
         <source>{side} itself wrote different texts in its repeats.</source>
-        <translation type="unfinished"></translation>
+        <translation>{side} 自身が、繰り返しごとに異なるテキストを書きました。</translation>
     </message>
     <message>
         <source>{side} never drafted, so this compares plain decoding.</source>
-        <translation type="unfinished"></translation>
+        <translation>{side} は一度もドラフトしなかったため、通常デコードの比較になっています。</translation>
     </message>
     <message>
         <source>{side} paused drafting in {some} of {all} replies.</source>
-        <translation type="unfinished"></translation>
+        <translation>{side} は {all} 件中 {some} 件の応答でドラフトを休止しました。</translation>
     </message>
     <message>
         <source>{side}: head</source>
-        <translation type="unfinished"></translation>
+        <translation>{side}: ヘッド</translation>
     </message>
     <message>
         <source>{side}: method</source>
-        <translation type="unfinished"></translation>
+        <translation>{side}: 方式</translation>
     </message>
     <message>
         <source>{side}: the reply had ended</source>
-        <translation type="unfinished"></translation>
+        <translation>{side}: 応答は終わっていました</translation>
     </message>
     <message>
         <source>{side}: {token} (id {id})</source>
-        <translation type="unfinished"></translation>
+        <translation>{side}: {token} (ID {id})</translation>
     </message>
     <message>
         <source>{side}: {token} (id {id}, the target gives it {chance})</source>
-        <translation type="unfinished"></translation>
+        <translation>{side}: {token} (ID {id}、ターゲットモデルの確率 {chance})</translation>
     </message>
     <message>
         <source>{speed} tokens/s</source>
-        <translation type="unfinished"></translation>
+        <translation>{speed} トークン/秒</translation>
     </message>
     <message numerus="yes">
         <source>{what}: %n replies.</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>{what}: %n 件の応答。</numerusform>
         </translation>
     </message>
     <message>
         <source>{where}, a tie</source>
-        <translation type="unfinished"></translation>
+        <translation>{where}、同点</translation>
     </message>
 </context>
 <context>
     <name>Composer</name>
     <message>
         <source>A reply is being written in “{chat}”. Esc stops it.</source>
-        <translation type="unfinished"></translation>
+        <translation>「{chat}」で応答を書いています。Esc で停止します。</translation>
     </message>
     <message>
         <source>A reply is being written. Esc stops it.</source>
-        <translation type="unfinished"></translation>
+        <translation>応答を書いています。Esc で停止します。</translation>
     </message>
     <message>
         <source>Attach text files</source>
-        <translation type="unfinished"></translation>
+        <translation>テキストファイルを添付</translation>
     </message>
     <message>
         <source>Attach text files (UTF-8, up to {most} kB each); or drop them here</source>
-        <translation type="unfinished"></translation>
+        <translation>テキストファイルを添付 (UTF-8、各 {most} kB まで)。ここへドロップもできます</translation>
     </message>
     <message>
         <source>Attached files</source>
-        <translation type="unfinished"></translation>
+        <translation>添付ファイル</translation>
     </message>
     <message>
         <source>Enter sends, Shift+Enter starts a new line</source>
-        <translation type="unfinished"></translation>
+        <translation>Enter で送信、Shift+Enter で改行</translation>
     </message>
     <message>
         <source>Prompt</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプト</translation>
     </message>
     <message>
         <source>Send (Enter)</source>
-        <translation type="unfinished"></translation>
+        <translation>送信 (Enter)</translation>
     </message>
     <message>
         <source>Stop the reply (Esc)</source>
-        <translation type="unfinished"></translation>
+        <translation>応答を停止 (Esc)</translation>
     </message>
     <message>
         <source>Take {name} away</source>
-        <translation type="unfinished"></translation>
+        <translation>{name} を外す</translation>
     </message>
     <message>
         <source>Write a prompt…</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプトを書く…</translation>
     </message>
     <message numerus="yes">
         <source>{count} bytes</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>{count} バイト</numerusform>
         </translation>
     </message>
     <message>
         <source>{count} kB</source>
-        <translation type="unfinished"></translation>
+        <translation>{count} kB</translation>
     </message>
     <message>
         <source>“{name}” could not be read: {reason}. Check that you may open it.</source>
-        <translation type="unfinished"></translation>
+        <translation>「{name}」を読めませんでした: {reason}。開く権限があるか確かめてください。</translation>
     </message>
     <message>
         <source>“{name}” is not a file. Choose single text files.</source>
-        <translation type="unfinished"></translation>
+        <translation>「{name}」はファイルではありません。テキストファイルを選んでください。</translation>
     </message>
     <message>
         <source>“{name}” is not a text file. Only text can be attached.</source>
-        <translation type="unfinished"></translation>
+        <translation>「{name}」はテキストファイルではありません。添付できるのはテキストだけです。</translation>
     </message>
     <message>
         <source>“{name}” is not text in UTF-8. Save it as UTF-8 text and attach that.</source>
-        <translation type="unfinished"></translation>
+        <translation>「{name}」は UTF-8 のテキストではありません。UTF-8 で保存したものを添付してください。</translation>
     </message>
     <message>
         <source>“{name}” is too large ({size} kB; at most {most} kB can be attached). Attach a part of it.</source>
-        <translation type="unfinished"></translation>
+        <translation>「{name}」は大きすぎます ({size} kB。添付できるのは {most} kB まで)。一部を添付してください。</translation>
     </message>
 </context>
 <context>
     <name>Engine</name>
     <message>
         <source>Loading was cancelled, and nothing is in memory. A prompt loads the model again.</source>
-        <translation type="unfinished"></translation>
+        <translation>読み込みを中止しました。メモリーには何もありません。プロンプトを送ると、モデルを読み込み直します。</translation>
     </message>
     <message>
         <source>No model is loaded, so nothing can be sent.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルが読み込まれていないため、送信できません。</translation>
     </message>
     <message>
         <source>The engine has stopped. Restart it to send.</source>
-        <translation type="unfinished"></translation>
+        <translation>エンジンが停止しました。送信するには再起動してください。</translation>
     </message>
     <message>
         <source>The engine is busy with a comparison.</source>
-        <translation type="unfinished"></translation>
+        <translation>エンジンは比較を実行中です。</translation>
     </message>
     <message>
         <source>The engine is starting. You can write already.</source>
-        <translation type="unfinished"></translation>
+        <translation>エンジンを起動しています。もう書き始められます。</translation>
     </message>
     <message>
         <source>The engine stopped unexpectedly.</source>
-        <translation type="unfinished"></translation>
+        <translation>エンジンが予期せず停止しました。</translation>
     </message>
     <message>
         <source>The model is loading. You can write already.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルを読み込んでいます。もう書き始められます。</translation>
     </message>
     <message>
         <source>The model is unloaded and its memory is free. A prompt loads it again.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルを解放し、メモリーが空きました。プロンプトを送ると読み込み直します。</translation>
     </message>
     <message numerus="yes">
         <source>The model was unloaded after %n minutes without use. A prompt loads it again.</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>%n 分間使われなかったため、モデルを解放しました。プロンプトを送ると読み込み直します。</numerusform>
         </translation>
     </message>
     <message>
         <source>The model was unloaded while this was written.</source>
-        <translation type="unfinished"></translation>
+        <translation>書いている間にモデルが解放されました。</translation>
     </message>
     <message>
         <source>What was received is kept. Load the model again to go on.</source>
-        <translation type="unfinished"></translation>
+        <translation>受け取った分は残っています。続けるにはモデルを読み込み直してください。</translation>
     </message>
     <message>
         <source>What was received is kept. Restart the engine to go on.</source>
-        <translation type="unfinished"></translation>
+        <translation>受け取った分は残っています。続けるにはエンジンを再起動してください。</translation>
     </message>
 </context>
 <context>
     <name>Examples</name>
     <message>
         <source>Ask a fact</source>
-        <translation type="unfinished"></translation>
+        <translation>事実を尋ねる</translation>
     </message>
     <message>
         <source>Make a list</source>
-        <translation type="unfinished"></translation>
+        <translation>一覧を作る</translation>
     </message>
     <message>
         <source>Name the planets of the solar system in order.</source>
-        <translation type="unfinished"></translation>
+        <translation>太陽系の惑星を順番に挙げてください。</translation>
     </message>
     <message>
         <source>Replies stream with their draft tree: what the head guessed, and what the target accepted.</source>
-        <translation type="unfinished"></translation>
+        <translation>応答はドラフトツリーとともに流れます。ヘッドが何を推測し、ターゲットモデルが何を受理したかが見えます。</translation>
     </message>
     <message>
         <source>Tell a short story about a fox who finds a lantern in the snow.</source>
-        <translation type="unfinished"></translation>
+        <translation>雪の中でランタンを見つけるキツネの短い物語を書いてください。</translation>
     </message>
     <message>
         <source>Tell a story</source>
-        <translation type="unfinished"></translation>
+        <translation>物語を書く</translation>
     </message>
     <message>
         <source>Translate</source>
-        <translation type="unfinished"></translation>
+        <translation>翻訳する</translation>
     </message>
     <message>
         <source>Translate to French: The weather is beautiful today.</source>
-        <translation type="unfinished"></translation>
+        <translation>フランス語に訳してください: 今日は天気がとても良いです。</translation>
     </message>
     <message>
         <source>What is the capital of Peru?</source>
-        <translation type="unfinished"></translation>
+        <translation>ペルーの首都はどこですか。</translation>
     </message>
     <message>
         <source>What shall we write?</source>
-        <translation type="unfinished"></translation>
+        <translation>何を書きましょうか</translation>
     </message>
 </context>
 <context>
     <name>Hub</name>
     <message>
         <source>(The card goes on; its page has the rest.)</source>
-        <translation type="unfinished"></translation>
+        <translation>(カードには続きがあります。残りはそのページにあります。)</translation>
     </message>
     <message>
         <source>A head is loaded together with its model: choose the model.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドはモデルと一緒に読み込まれます。モデルを選んでください。</translation>
     </message>
     <message>
         <source>About</source>
-        <translation type="unfinished"></translation>
+        <translation>概要</translation>
     </message>
     <message>
         <source>Access token</source>
-        <translation type="unfinished"></translation>
+        <translation>アクセストークン</translation>
     </message>
     <message>
         <source>Account</source>
-        <translation type="unfinished"></translation>
+        <translation>アカウント</translation>
     </message>
     <message>
         <source>Account not reached</source>
-        <translation type="unfinished"></translation>
+        <translation>アカウントに接続できません</translation>
     </message>
     <message>
         <source>Account: {name}.</source>
-        <translation type="unfinished"></translation>
+        <translation>アカウント: {name}。</translation>
     </message>
     <message>
         <source>Add a GGUF file…</source>
-        <translation type="unfinished"></translation>
+        <translation>GGUF ファイルを追加…</translation>
     </message>
     <message>
         <source>Add a folder…</source>
-        <translation type="unfinished"></translation>
+        <translation>フォルダーを追加…</translation>
     </message>
     <message>
         <source>An entered token goes into the system's keyring, or stays until Eyrie ends where there is none. It is sent to the hub alone.</source>
-        <translation type="unfinished"></translation>
+        <translation>入力したトークンはシステムのキーリングに保存されます。キーリングがない場合は Eyrie の終了まで保持されます。送信先はハブだけです。</translation>
     </message>
     <message>
         <source>Any family</source>
-        <translation type="unfinished"></translation>
+        <translation>すべての系列</translation>
     </message>
     <message>
         <source>Any licence</source>
-        <translation type="unfinished"></translation>
+        <translation>すべてのライセンス</translation>
     </message>
     <message>
         <source>Any size</source>
-        <translation type="unfinished"></translation>
+        <translation>すべてのサイズ</translation>
     </message>
     <message>
         <source>Based on</source>
-        <translation type="unfinished"></translation>
+        <translation>ベース</translation>
     </message>
     <message>
         <source>Cancel and delete</source>
-        <translation type="unfinished"></translation>
+        <translation>中止して削除</translation>
     </message>
     <message>
         <source>Cancel the download</source>
-        <translation type="unfinished"></translation>
+        <translation>ダウンロードを中止</translation>
     </message>
     <message>
         <source>Cancel the download of {name}?</source>
-        <translation type="unfinished"></translation>
+        <translation>{name} のダウンロードを中止しますか。</translation>
     </message>
     <message>
         <source>Cancel, keep what arrived</source>
-        <translation type="unfinished"></translation>
+        <translation>中止して、届いた分を残す</translation>
     </message>
     <message>
         <source>Cancel…</source>
-        <translation type="unfinished"></translation>
+        <translation>中止…</translation>
     </message>
     <message>
         <source>Choose a GGUF file</source>
-        <translation type="unfinished"></translation>
+        <translation>GGUF ファイルを選ぶ</translation>
     </message>
     <message>
         <source>Choose a model at the left.</source>
-        <translation type="unfinished"></translation>
+        <translation>左でモデルを選んでください。</translation>
     </message>
     <message>
         <source>Choose the folder of a model or a head</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルまたはヘッドのフォルダーを選ぶ</translation>
     </message>
     <message>
         <source>Close</source>
-        <translation type="unfinished"></translation>
+        <translation>閉じる</translation>
     </message>
     <message>
         <source>Context</source>
-        <translation type="unfinished"></translation>
+        <translation>コンテキスト</translation>
     </message>
     <message>
         <source>Delete</source>
-        <translation type="unfinished"></translation>
+        <translation>削除</translation>
     </message>
     <message>
         <source>Delete a model</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルを削除</translation>
     </message>
     <message>
         <source>Delete the chosen model from the hub cache</source>
-        <translation type="unfinished"></translation>
+        <translation>選んだモデルをハブのキャッシュから削除</translation>
     </message>
     <message>
         <source>Delete {name} from this computer?</source>
-        <translation type="unfinished"></translation>
+        <translation>{name} をこのコンピューターから削除しますか。</translation>
     </message>
     <message>
         <source>Deleted with it: {names}.</source>
-        <translation type="unfinished"></translation>
+        <translation>一緒に削除されるもの: {names}。</translation>
     </message>
     <message>
         <source>Delete…</source>
-        <translation type="unfinished"></translation>
+        <translation>削除…</translation>
     </message>
     <message>
         <source>Dismiss</source>
-        <translation type="unfinished"></translation>
+        <translation>閉じる</translation>
     </message>
     <message>
         <source>Download</source>
-        <translation type="unfinished"></translation>
+        <translation>ダウンロード</translation>
     </message>
     <message>
         <source>Download of {name}</source>
-        <translation type="unfinished"></translation>
+        <translation>{name} のダウンロード</translation>
     </message>
     <message>
         <source>Download {size}</source>
-        <translation type="unfinished"></translation>
+        <translation>{size} をダウンロード</translation>
     </message>
     <message>
         <source>Downloads</source>
-        <translation type="unfinished"></translation>
+        <translation>ダウンロード</translation>
     </message>
     <message>
         <source>Draft with it</source>
-        <translation type="unfinished"></translation>
+        <translation>これでドラフト</translation>
     </message>
     <message>
         <source>EAGLE head</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE ヘッド</translation>
     </message>
     <message>
         <source>EAGLE head, looking for more…</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE ヘッド、さらに探しています…</translation>
     </message>
     <message>
         <source>EAGLE heads</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE ヘッド</translation>
     </message>
     <message>
         <source>Enter a token…</source>
-        <translation type="unfinished"></translation>
+        <translation>トークンを入力…</translation>
     </message>
     <message>
         <source>Expected speed-up</source>
-        <translation type="unfinished"></translation>
+        <translation>見込まれる高速化</translation>
     </message>
     <message>
         <source>Family</source>
-        <translation type="unfinished"></translation>
+        <translation>系列</translation>
     </message>
     <message>
         <source>Files</source>
-        <translation type="unfinished"></translation>
+        <translation>ファイル</translation>
     </message>
     <message>
         <source>Files of the same model in different precisions; one is downloaded</source>
-        <translation type="unfinished"></translation>
+        <translation>同じモデルの精度の異なるファイル。一つをダウンロードします</translation>
     </message>
     <message>
         <source>Files that are downloaded</source>
-        <translation type="unfinished"></translation>
+        <translation>ダウンロードされるファイル</translation>
     </message>
     <message>
         <source>Fits this machine</source>
-        <translation type="unfinished"></translation>
+        <translation>このマシンで動く</translation>
     </message>
     <message>
         <source>Forget it</source>
-        <translation type="unfinished"></translation>
+        <translation>忘れる</translation>
     </message>
     <message>
         <source>Go on downloading</source>
-        <translation type="unfinished"></translation>
+        <translation>ダウンロードを続ける</translation>
     </message>
     <message>
         <source>Graphics card</source>
-        <translation type="unfinished"></translation>
+        <translation>グラフィックカード</translation>
     </message>
     <message>
         <source>Has an EAGLE head</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE ヘッドあり</translation>
     </message>
     <message>
         <source>Head</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッド</translation>
     </message>
     <message>
         <source>Heads for this model</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデルのヘッド</translation>
     </message>
     <message>
         <source>Hub account</source>
-        <translation type="unfinished"></translation>
+        <translation>ハブのアカウント</translation>
     </message>
     <message>
         <source>It is being downloaded.</source>
-        <translation type="unfinished"></translation>
+        <translation>ダウンロード中です。</translation>
     </message>
     <message>
         <source>Keep it</source>
-        <translation type="unfinished"></translation>
+        <translation>残す</translation>
     </message>
     <message>
         <source>Languages</source>
-        <translation type="unfinished"></translation>
+        <translation>言語</translation>
     </message>
     <message>
         <source>Last updated</source>
-        <translation type="unfinished"></translation>
+        <translation>最終更新</translation>
     </message>
     <message>
         <source>Licence</source>
-        <translation type="unfinished"></translation>
+        <translation>ライセンス</translation>
     </message>
     <message>
         <source>Lies in</source>
-        <translation type="unfinished"></translation>
+        <translation>場所</translation>
     </message>
     <message>
         <source>Load</source>
-        <translation type="unfinished"></translation>
+        <translation>読み込む</translation>
     </message>
     <message>
         <source>Looking at it…</source>
-        <translation type="unfinished"></translation>
+        <translation>調べています…</translation>
     </message>
     <message>
         <source>Looking at this machine…</source>
-        <translation type="unfinished"></translation>
+        <translation>このマシンを調べています…</translation>
     </message>
     <message numerus="yes">
         <source>Looking for heads of %n more models…</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>さらに %n 個のモデルのヘッドを探しています…</numerusform>
         </translation>
     </message>
     <message>
         <source>Looking…</source>
-        <translation type="unfinished"></translation>
+        <translation>探しています…</translation>
     </message>
     <message>
         <source>Made for</source>
-        <translation type="unfinished"></translation>
+        <translation>対象</translation>
     </message>
     <message>
         <source>Make a token…</source>
-        <translation type="unfinished"></translation>
+        <translation>トークンを作成…</translation>
     </message>
     <message>
         <source>Memory</source>
-        <translation type="unfinished"></translation>
+        <translation>メモリー</translation>
     </message>
     <message>
         <source>Model card</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルカード</translation>
     </message>
     <message>
         <source>Models</source>
-        <translation type="unfinished"></translation>
+        <translation>モデル</translation>
     </message>
     <message>
         <source>Models on this computer</source>
-        <translation type="unfinished"></translation>
+        <translation>このコンピューターのモデル</translation>
     </message>
     <message>
         <source>More pairs</source>
-        <translation type="unfinished"></translation>
+        <translation>ほかの組</translation>
     </message>
     <message>
         <source>Most downloaded</source>
-        <translation type="unfinished"></translation>
+        <translation>ダウンロードの多い順</translation>
     </message>
     <message>
         <source>Most liked</source>
-        <translation type="unfinished"></translation>
+        <translation>いいねの多い順</translation>
     </message>
     <message>
         <source>Name, or the address of a model's page</source>
-        <translation type="unfinished"></translation>
+        <translation>名前、またはモデルのページのアドレス</translation>
     </message>
     <message>
         <source>No NVIDIA GPU was found, so models run on the processor: {free} of {total} memory are free.</source>
-        <translation type="unfinished"></translation>
+        <translation>NVIDIA GPU が見つからないため、モデルはプロセッサーで動きます。メモリー {total} のうち {free} が空いています。</translation>
     </message>
     <message>
         <source>No head</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドなし</translation>
     </message>
     <message>
         <source>No model is here yet. Download one, or add a folder or a GGUF file that you have already.</source>
-        <translation type="unfinished"></translation>
+        <translation>まだモデルがありません。ダウンロードするか、手元のフォルダーか GGUF ファイルを追加してください。</translation>
     </message>
     <message>
         <source>No token is set. Free models need none; gated ones need the token of an account that may read them.</source>
-        <translation type="unfinished"></translation>
+        <translation>トークンは設定されていません。自由なモデルには不要です。アクセス制限のあるモデルには、それを読めるアカウントのトークンが必要です。</translation>
     </message>
     <message>
         <source>Not known yet whether the head fits.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドが合うかどうかは、まだわかりません。</translation>
     </message>
     <message>
         <source>Not logged in</source>
-        <translation type="unfinished"></translation>
+        <translation>未ログイン</translation>
     </message>
     <message>
         <source>Notes</source>
-        <translation type="unfinished"></translation>
+        <translation>備考</translation>
     </message>
     <message>
         <source>Nothing was found. Try fewer words, or fewer filters.</source>
-        <translation type="unfinished"></translation>
+        <translation>見つかりませんでした。語かフィルターを減らしてみてください。</translation>
     </message>
     <message>
         <source>Offline</source>
-        <translation type="unfinished"></translation>
+        <translation>オフライン</translation>
     </message>
     <message>
         <source>On this computer</source>
-        <translation type="unfinished"></translation>
+        <translation>このコンピューター</translation>
     </message>
     <message>
         <source>Only models for which the catalogue or the hub has a head that fits</source>
-        <translation type="unfinished"></translation>
+        <translation>カタログまたはハブに合うヘッドがあるモデルだけ</translation>
     </message>
     <message>
         <source>Open its page</source>
-        <translation type="unfinished"></translation>
+        <translation>ページを開く</translation>
     </message>
     <message>
         <source>Open the page</source>
-        <translation type="unfinished"></translation>
+        <translation>ページを開く</translation>
     </message>
     <message>
         <source>Pause</source>
-        <translation type="unfinished"></translation>
+        <translation>一時停止</translation>
     </message>
     <message>
         <source>Quantisation</source>
-        <translation type="unfinished"></translation>
+        <translation>量子化</translation>
     </message>
     <message>
         <source>Recommended</source>
-        <translation type="unfinished"></translation>
+        <translation>おすすめ</translation>
     </message>
     <message>
         <source>Recommended for this machine</source>
-        <translation type="unfinished"></translation>
+        <translation>このマシンへのおすすめ</translation>
     </message>
     <message>
         <source>Recommended pairs</source>
-        <translation type="unfinished"></translation>
+        <translation>おすすめの組</translation>
     </message>
     <message>
         <source>Resume</source>
-        <translation type="unfinished"></translation>
+        <translation>再開</translation>
     </message>
     <message>
         <source>Search results</source>
-        <translation type="unfinished"></translation>
+        <translation>検索結果</translation>
     </message>
     <message>
         <source>Search the hub</source>
-        <translation type="unfinished"></translation>
+        <translation>ハブを検索</translation>
     </message>
     <message>
         <source>Searching…</source>
-        <translation type="unfinished"></translation>
+        <translation>検索しています…</translation>
     </message>
     <message>
         <source>Size</source>
-        <translation type="unfinished"></translation>
+        <translation>サイズ</translation>
     </message>
     <message>
         <source>Sort by</source>
-        <translation type="unfinished"></translation>
+        <translation>並べ替え</translation>
     </message>
     <message>
         <source>The card is being read…</source>
-        <translation type="unfinished"></translation>
+        <translation>カードを読んでいます…</translation>
     </message>
     <message>
         <source>The download of {name} is paused.</source>
-        <translation type="unfinished"></translation>
+        <translation>{name} のダウンロードを一時停止しました。</translation>
     </message>
     <message>
         <source>The download of {name} stopped. {reason}</source>
-        <translation type="unfinished"></translation>
+        <translation>{name} のダウンロードが止まりました。{reason}</translation>
     </message>
     <message>
         <source>The head does not fit this model.</source>
-        <translation type="unfinished"></translation>
+        <translation>このヘッドはこのモデルに合いません。</translation>
     </message>
     <message>
         <source>The head fits this model.</source>
-        <translation type="unfinished"></translation>
+        <translation>このヘッドはこのモデルに合います。</translation>
     </message>
     <message>
         <source>The head fits, with a caveat.</source>
-        <translation type="unfinished"></translation>
+        <translation>このヘッドは注意つきで合います。</translation>
     </message>
     <message>
         <source>The hub account that gated models are read with</source>
-        <translation type="unfinished"></translation>
+        <translation>アクセス制限のあるモデルを読むハブのアカウント</translation>
     </message>
     <message>
         <source>The token of the variable HF_TOKEN is used.</source>
-        <translation type="unfinished"></translation>
+        <translation>変数 HF_TOKEN のトークンを使っています。</translation>
     </message>
     <message>
         <source>The token that you entered is used until Eyrie ends. No keyring could keep it.</source>
-        <translation type="unfinished"></translation>
+        <translation>入力したトークンを Eyrie の終了まで使います。保存できるキーリングがありませんでした。</translation>
     </message>
     <message>
         <source>The token that you entered is used. The system's keyring keeps it.</source>
-        <translation type="unfinished"></translation>
+        <translation>入力したトークンを使っています。システムのキーリングに保存されています。</translation>
     </message>
     <message>
         <source>The token that “hf auth login” stored is used.</source>
-        <translation type="unfinished"></translation>
+        <translation>「hf auth login」が保存したトークンを使っています。</translation>
     </message>
     <message>
         <source>There is no model card.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルカードがありません。</translation>
     </message>
     <message>
         <source>This frees up to {size}. Other programs that use the hub cache lose it, too.</source>
-        <translation type="unfinished"></translation>
+        <translation>最大 {size} が空きます。ハブのキャッシュを使うほかのプログラムからも消えます。</translation>
     </message>
     <message>
         <source>This head does not fit. Choose another one, or none.</source>
-        <translation type="unfinished"></translation>
+        <translation>このヘッドは合いません。別のものを選ぶか、なしにしてください。</translation>
     </message>
     <message>
         <source>Token refused</source>
-        <translation type="unfinished"></translation>
+        <translation>トークンが拒否されました</translation>
     </message>
     <message>
         <source>Token set</source>
-        <translation type="unfinished"></translation>
+        <translation>トークン設定済み</translation>
     </message>
     <message>
         <source>Too large for this machine</source>
-        <translation type="unfinished"></translation>
+        <translation>このマシンには大きすぎる</translation>
     </message>
     <message>
         <source>Try again</source>
-        <translation type="unfinished"></translation>
+        <translation>再試行</translation>
     </message>
     <message>
         <source>Type to search. With an empty field the most downloaded models are listed.</source>
-        <translation type="unfinished"></translation>
+        <translation>入力すると検索します。空のままなら、ダウンロードの多いモデルを表示します。</translation>
     </message>
     <message>
         <source>Up to {size} B</source>
-        <translation type="unfinished"></translation>
+        <translation>{size} B まで</translation>
     </message>
     <message>
         <source>Updated</source>
-        <translation type="unfinished"></translation>
+        <translation>更新日</translation>
     </message>
     <message>
         <source>Use the chosen model as draft model for the loaded one; both need the same vocabulary</source>
-        <translation type="unfinished"></translation>
+        <translation>選んだモデルを、読み込み済みモデルのドラフトモデルとして使います。語彙が同じである必要があります</translation>
     </message>
     <message>
         <source>Use this token</source>
-        <translation type="unfinished"></translation>
+        <translation>このトークンを使う</translation>
     </message>
     <message>
         <source>asking the hub which files there are…</source>
-        <translation type="unfinished"></translation>
+        <translation>ハブにファイルを問い合わせています…</translation>
     </message>
     <message>
         <source>caveat</source>
-        <translation type="unfinished"></translation>
+        <translation>注意</translation>
     </message>
     <message>
         <source>checking the checksum</source>
-        <translation type="unfinished"></translation>
+        <translation>チェックサムを確認中</translation>
     </message>
     <message>
         <source>does not fit</source>
-        <translation type="unfinished"></translation>
+        <translation>合わない</translation>
     </message>
     <message numerus="yes">
         <source>drafts {count} tokens</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>{count} トークンをドラフト</numerusform>
         </translation>
     </message>
     <message>
         <source>fits</source>
-        <translation type="unfinished"></translation>
+        <translation>合う</translation>
     </message>
     <message>
         <source>hub cache</source>
-        <translation type="unfinished"></translation>
+        <translation>ハブのキャッシュ</translation>
     </message>
     <message>
         <source>in the catalogue</source>
-        <translation type="unfinished"></translation>
+        <translation>カタログ内</translation>
     </message>
     <message>
         <source>its card does not tell</source>
-        <translation type="unfinished"></translation>
+        <translation>カードに記載なし</translation>
     </message>
     <message>
         <source>licence on its page</source>
-        <translation type="unfinished"></translation>
+        <translation>ライセンスはページに記載</translation>
     </message>
     <message>
         <source>made for {model}</source>
-        <translation type="unfinished"></translation>
+        <translation>{model} 用</translation>
     </message>
     <message>
         <source>more than 24 GB</source>
-        <translation type="unfinished"></translation>
+        <translation>24 GB を超える</translation>
     </message>
     <message>
         <source>no room on the disk</source>
-        <translation type="unfinished"></translation>
+        <translation>ディスクの空き不足</translation>
     </message>
     <message>
         <source>no speed-up published</source>
-        <translation type="unfinished"></translation>
+        <translation>高速化は未公表</translation>
     </message>
     <message>
         <source>none was published</source>
-        <translation type="unfinished"></translation>
+        <translation>未公表</translation>
     </message>
     <message>
         <source>not checked</source>
-        <translation type="unfinished"></translation>
+        <translation>未確認</translation>
     </message>
     <message>
         <source>nothing arrives at the moment</source>
-        <translation type="unfinished"></translation>
+        <translation>今は届いていません</translation>
     </message>
     <message>
         <source>on this computer</source>
-        <translation type="unfinished"></translation>
+        <translation>このコンピューター</translation>
     </message>
     <message>
         <source>paused</source>
-        <translation type="unfinished"></translation>
+        <translation>一時停止中</translation>
     </message>
     <message>
         <source>plain decoding, one token at a time</source>
-        <translation type="unfinished"></translation>
+        <translation>通常デコード、1 トークンずつ</translation>
     </message>
     <message>
         <source>ready</source>
-        <translation type="unfinished"></translation>
+        <translation>完了</translation>
     </message>
     <message>
         <source>size unknown</source>
-        <translation type="unfinished"></translation>
+        <translation>サイズ不明</translation>
     </message>
     <message>
         <source>stopped</source>
-        <translation type="unfinished"></translation>
+        <translation>停止</translation>
     </message>
     <message>
         <source>tight</source>
-        <translation type="unfinished"></translation>
+        <translation>ぎりぎり</translation>
     </message>
     <message>
         <source>too large</source>
-        <translation type="unfinished"></translation>
+        <translation>大きすぎる</translation>
     </message>
     <message>
         <source>up to {factor}× published</source>
-        <translation type="unfinished"></translation>
+        <translation>公表値 最大 {factor} 倍</translation>
     </message>
     <message>
         <source>waiting for its turn</source>
-        <translation type="unfinished"></translation>
+        <translation>順番待ち</translation>
     </message>
     <message>
         <source>{action}: {name}</source>
-        <translation type="unfinished"></translation>
+        <translation>{action}: {name}</translation>
     </message>
     <message numerus="yes">
         <source>{count} bytes</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>{count} バイト</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>{count} downloads</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>{count} ダウンロード</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>{count} likes</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>{count} いいね</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>{count} tokens</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>{count} トークン</numerusform>
         </translation>
     </message>
     <message>
         <source>{device}: {free} of {total} memory are free.</source>
-        <translation type="unfinished"></translation>
+        <translation>{device}: メモリー {total} のうち {free} が空いています。</translation>
     </message>
     <message>
         <source>{done} of {total}</source>
-        <translation type="unfinished"></translation>
+        <translation>{done}/{total}</translation>
     </message>
     <message>
         <source>{factor}× ({source})</source>
-        <translation type="unfinished"></translation>
+        <translation>{factor} 倍 ({source})</translation>
     </message>
     <message>
         <source>{file}:  {done} of {size}</source>
-        <translation type="unfinished"></translation>
+        <translation>{file}:  {done}/{size}</translation>
     </message>
     <message>
         <source>{file}:  {size}, here</source>
-        <translation type="unfinished"></translation>
+        <translation>{file}:  {size}、取得済み</translation>
     </message>
     <message>
         <source>{hours} h {minutes} min left</source>
-        <translation type="unfinished"></translation>
+        <translation>残り {hours} 時間 {minutes} 分</translation>
     </message>
     <message>
         <source>{licence}, gated</source>
-        <translation type="unfinished"></translation>
+        <translation>{licence}、アクセス制限あり</translation>
     </message>
     <message>
         <source>{minutes} min left</source>
-        <translation type="unfinished"></translation>
+        <translation>残り {minutes} 分</translation>
     </message>
     <message>
         <source>{model}  (has a head)</source>
-        <translation type="unfinished"></translation>
+        <translation>{model}  (ヘッドあり)</translation>
     </message>
     <message>
         <source>{name} is downloaded.</source>
-        <translation type="unfinished"></translation>
+        <translation>{name} をダウンロードしました。</translation>
     </message>
     <message>
         <source>{name}:  {value}</source>
-        <translation type="unfinished"></translation>
+        <translation>{name}:  {value}</translation>
     </message>
     <message>
         <source>{number} B</source>
-        <translation type="unfinished"></translation>
+        <translation>{number} B</translation>
     </message>
     <message>
         <source>{number} M</source>
-        <translation type="unfinished"></translation>
+        <translation>{number} M</translation>
     </message>
     <message>
         <source>{parts}. Estimated from the size alone.</source>
-        <translation type="unfinished"></translation>
+        <translation>{parts}。サイズだけから見積もりました。</translation>
     </message>
     <message>
         <source>{parts}. Reckoned from the tensors.</source>
-        <translation type="unfinished"></translation>
+        <translation>{parts}。テンソルから計算しました。</translation>
     </message>
     <message>
         <source>{seconds} s left</source>
-        <translation type="unfinished"></translation>
+        <translation>残り {seconds} 秒</translation>
     </message>
     <message>
         <source>{size}   in all</source>
-        <translation type="unfinished"></translation>
+        <translation>{size}   合計</translation>
     </message>
     <message>
         <source>{size} GB</source>
-        <translation type="unfinished"></translation>
+        <translation>{size} GB</translation>
     </message>
     <message>
         <source>{size} GB, tight</source>
-        <translation type="unfinished"></translation>
+        <translation>{size} GB、ぎりぎり</translation>
     </message>
     <message numerus="yes">
         <source>{size} for {count} tokens</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>{count} トークン分 {size}</numerusform>
         </translation>
     </message>
     <message>
         <source>{size} free on the disk</source>
-        <translation type="unfinished"></translation>
+        <translation>ディスクの空き {size}</translation>
     </message>
     <message>
         <source>{size} have arrived. Kept, they need not be fetched again later.</source>
-        <translation type="unfinished"></translation>
+        <translation>{size} が届いています。残しておけば、後で取り直さずに済みます。</translation>
     </message>
     <message>
         <source>{size} head</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッド {size}</translation>
     </message>
     <message>
         <source>{size} weights in {format}</source>
-        <translation type="unfinished"></translation>
+        <translation>重み {size} ({format})</translation>
     </message>
     <message>
         <source>{size} workspace</source>
-        <translation type="unfinished"></translation>
+        <translation>作業領域 {size}</translation>
     </message>
     <message>
         <source>{size}/s</source>
-        <translation type="unfinished"></translation>
+        <translation>{size}/秒</translation>
     </message>
 </context>
 <context>
     <name>Instructions</name>
     <message>
         <source>&amp;System prompt</source>
-        <translation type="unfinished"></translation>
+        <translation>システムプロンプト(&amp;S)</translation>
     </message>
     <message>
         <source>Choose a preset…</source>
-        <translation type="unfinished"></translation>
+        <translation>プリセットを選ぶ…</translation>
     </message>
     <message>
         <source>Clear</source>
-        <translation type="unfinished"></translation>
+        <translation>クリア</translation>
     </message>
     <message>
         <source>Delete preset</source>
-        <translation type="unfinished"></translation>
+        <translation>プリセットを削除</translation>
     </message>
     <message>
         <source>Name of the preset:</source>
-        <translation type="unfinished"></translation>
+        <translation>プリセットの名前:</translation>
     </message>
     <message>
         <source>Preset</source>
-        <translation type="unfinished"></translation>
+        <translation>プリセット</translation>
     </message>
     <message>
         <source>Save as preset</source>
-        <translation type="unfinished"></translation>
+        <translation>プリセットとして保存</translation>
     </message>
     <message>
         <source>Save as preset…</source>
-        <translation type="unfinished"></translation>
+        <translation>プリセットとして保存…</translation>
     </message>
     <message>
         <source>System prompt</source>
-        <translation type="unfinished"></translation>
+        <translation>システムプロンプト</translation>
     </message>
     <message>
         <source>System prompt and settings of this chat</source>
-        <translation type="unfinished"></translation>
+        <translation>このチャットのシステムプロンプトと設定</translation>
     </message>
     <message>
         <source>What the model is told before the conversation, for instance its role.</source>
-        <translation type="unfinished"></translation>
+        <translation>会話の前にモデルに伝えること。たとえば役割。</translation>
     </message>
 </context>
 <context>
     <name>Licence</name>
     <message>
         <source>I understand</source>
-        <translation type="unfinished"></translation>
+        <translation>了解しました</translation>
     </message>
     <message>
         <source>Licence</source>
-        <translation type="unfinished"></translation>
+        <translation>ライセンス</translation>
     </message>
     <message>
         <source>Licence text</source>
-        <translation type="unfinished"></translation>
+        <translation>ライセンスの本文</translation>
     </message>
     <message>
         <source>Model licence</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルのライセンス</translation>
     </message>
     <message>
         <source>{model} is used under these terms.</source>
-        <translation type="unfinished"></translation>
+        <translation>{model} は次の条件のもとで使われます。</translation>
     </message>
 </context>
 <context>
     <name>Link</name>
     <message>
         <source>Copy the address</source>
-        <translation type="unfinished"></translation>
+        <translation>アドレスをコピー</translation>
     </message>
     <message>
         <source>Eyrie opens web pages and mail addresses only. You can copy the address.</source>
-        <translation type="unfinished"></translation>
+        <translation>Eyrie が開くのはウェブページとメールアドレスだけです。アドレスはコピーできます。</translation>
     </message>
     <message>
         <source>Open</source>
-        <translation type="unfinished"></translation>
+        <translation>開く</translation>
     </message>
     <message>
         <source>Open this address?</source>
-        <translation type="unfinished"></translation>
+        <translation>このアドレスを開きますか</translation>
     </message>
     <message>
         <source>The model wrote this address. Open it only if you trust where it goes.</source>
-        <translation type="unfinished"></translation>
+        <translation>このアドレスはモデルが書いたものです。行き先を信頼できる場合だけ開いてください。</translation>
     </message>
     <message>
         <source>This address is not opened</source>
-        <translation type="unfinished"></translation>
+        <translation>このアドレスは開きません</translation>
     </message>
     <message>
         <source>{beginning}… ({count} characters)</source>
-        <translation type="unfinished"></translation>
+        <translation>{beginning}… ({count} 文字)</translation>
     </message>
 </context>
 <context>
     <name>Loading</name>
     <message>
         <source>4 bits (NF4), on a GPU</source>
-        <translation type="unfinished"></translation>
+        <translation>4 ビット (NF4)、GPU 上</translation>
     </message>
     <message>
         <source>8 bits, on a processor</source>
-        <translation type="unfinished"></translation>
+        <translation>8 ビット、プロセッサー上</translation>
     </message>
     <message>
         <source>A smaller model with the same vocabulary, for the method of that name.</source>
-        <translation type="unfinished"></translation>
+        <translation>同じ語彙を持つ小さなモデル。同名の方式で使います。</translation>
     </message>
     <message>
         <source>Automatic</source>
-        <translation type="unfinished"></translation>
+        <translation>自動</translation>
     </message>
     <message>
         <source>Choose the folder of a draft model</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトモデルのフォルダーを選ぶ</translation>
     </message>
     <message>
         <source>Choose the folder of a smaller model</source>
-        <translation type="unfinished"></translation>
+        <translation>小さなモデルのフォルダーを選ぶ</translation>
     </message>
     <message>
         <source>Choose…</source>
-        <translation type="unfinished"></translation>
+        <translation>選ぶ…</translation>
     </message>
     <message>
         <source>Context (tokens)</source>
-        <translation type="unfinished"></translation>
+        <translation>コンテキスト (トークン)</translation>
     </message>
     <message>
         <source>Context: automatic</source>
-        <translation type="unfinished"></translation>
+        <translation>コンテキスト: 自動</translation>
     </message>
     <message>
         <source>Draft model</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトモデル</translation>
     </message>
     <message>
         <source>How long a chat can get. A longer one needs more memory.</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットの長さの上限。長いほどメモリーを使います。</translation>
     </message>
     <message>
         <source>Loading</source>
-        <translation type="unfinished"></translation>
+        <translation>読み込み</translation>
     </message>
     <message>
         <source>NF4 becomes 8 % smaller and a little slower.</source>
-        <translation type="unfinished"></translation>
+        <translation>NF4 が 8 % 小さくなり、少し遅くなります。</translation>
     </message>
     <message>
         <source>No draft model</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトモデルなし</translation>
     </message>
     <message>
         <source>None</source>
-        <translation type="unfinished"></translation>
+        <translation>なし</translation>
     </message>
     <message>
         <source>Of files that are not quantised yet.</source>
-        <translation type="unfinished"></translation>
+        <translation>まだ量子化されていないファイルに使います。</translation>
     </message>
     <message>
         <source>Quantise the scales, too</source>
-        <translation type="unfinished"></translation>
+        <translation>スケールも量子化する</translation>
     </message>
     <message>
         <source>The model is loaded again when something changes here.</source>
-        <translation type="unfinished"></translation>
+        <translation>ここを変えると、モデルを読み込み直します。</translation>
     </message>
     <message>
         <source>Weights</source>
-        <translation type="unfinished"></translation>
+        <translation>重み</translation>
     </message>
 </context>
 <context>
     <name>Menu</name>
     <message>
         <source>&amp;About Eyrie</source>
-        <translation type="unfinished"></translation>
+        <translation>Eyrie について(&amp;A)</translation>
     </message>
     <message>
         <source>&amp;Chat</source>
-        <translation type="unfinished"></translation>
+        <translation>チャット(&amp;C)</translation>
     </message>
     <message>
         <source>&amp;Chats</source>
-        <translation type="unfinished"></translation>
+        <translation>チャット(&amp;C)</translation>
     </message>
     <message>
         <source>&amp;Copy diagnostics</source>
-        <translation type="unfinished"></translation>
+        <translation>診断情報をコピー(&amp;C)</translation>
     </message>
     <message>
         <source>&amp;Copy the last reply</source>
-        <translation type="unfinished"></translation>
+        <translation>最後の応答をコピー(&amp;C)</translation>
     </message>
     <message>
         <source>&amp;Draft tree</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトツリー(&amp;D)</translation>
     </message>
     <message>
         <source>&amp;EAGLE</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE(&amp;E)</translation>
     </message>
     <message>
         <source>&amp;Edit the last prompt</source>
-        <translation type="unfinished"></translation>
+        <translation>最後のプロンプトを編集(&amp;E)</translation>
     </message>
     <message>
         <source>&amp;File</source>
-        <translation type="unfinished"></translation>
+        <translation>ファイル(&amp;F)</translation>
     </message>
     <message>
         <source>&amp;Find a command…</source>
-        <translation type="unfinished"></translation>
+        <translation>コマンドを検索(&amp;F)…</translation>
     </message>
     <message>
         <source>&amp;Free the GPU</source>
-        <translation type="unfinished"></translation>
+        <translation>GPU を解放(&amp;F)</translation>
     </message>
     <message>
         <source>&amp;Go to the prompt</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプトへ移動(&amp;G)</translation>
     </message>
     <message>
         <source>&amp;Help</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘルプ(&amp;H)</translation>
     </message>
     <message>
         <source>&amp;Import chats…</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットを読み込む(&amp;I)…</translation>
     </message>
     <message>
         <source>&amp;Keyboard shortcuts</source>
-        <translation type="unfinished"></translation>
+        <translation>キーボードショートカット(&amp;K)</translation>
     </message>
     <message>
         <source>&amp;Larger text</source>
-        <translation type="unfinished"></translation>
+        <translation>文字を大きく(&amp;L)</translation>
     </message>
     <message>
         <source>&amp;Load the model</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルを読み込む(&amp;L)</translation>
     </message>
     <message>
         <source>&amp;Mark accepted draft tokens</source>
-        <translation type="unfinished"></translation>
+        <translation>受理されたドラフトトークンに印を付ける(&amp;M)</translation>
     </message>
     <message>
         <source>&amp;Model</source>
-        <translation type="unfinished"></translation>
+        <translation>モデル(&amp;M)</translation>
     </message>
     <message>
         <source>&amp;Models…</source>
-        <translation type="unfinished"></translation>
+        <translation>モデル(&amp;M)…</translation>
     </message>
     <message>
         <source>&amp;New chat</source>
-        <translation type="unfinished"></translation>
+        <translation>新しいチャット(&amp;N)</translation>
     </message>
     <message>
         <source>&amp;Normal text size</source>
-        <translation type="unfinished"></translation>
+        <translation>標準の文字サイズ(&amp;N)</translation>
     </message>
     <message>
         <source>&amp;Previous chat</source>
-        <translation type="unfinished"></translation>
+        <translation>前のチャット(&amp;P)</translation>
     </message>
     <message>
         <source>&amp;Quit</source>
-        <translation type="unfinished"></translation>
+        <translation>終了(&amp;Q)</translation>
     </message>
     <message>
         <source>&amp;Restart the engine</source>
-        <translation type="unfinished"></translation>
+        <translation>エンジンを再起動(&amp;R)</translation>
     </message>
     <message>
         <source>&amp;Settings for this model…</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデルの設定(&amp;S)…</translation>
     </message>
     <message>
         <source>&amp;Settings…</source>
-        <translation type="unfinished"></translation>
+        <translation>設定(&amp;S)…</translation>
     </message>
     <message>
         <source>&amp;Smaller text</source>
-        <translation type="unfinished"></translation>
+        <translation>文字を小さく(&amp;S)</translation>
     </message>
     <message>
         <source>&amp;Stop the reply</source>
-        <translation type="unfinished"></translation>
+        <translation>応答を停止(&amp;S)</translation>
     </message>
     <message>
         <source>&amp;Tour of the window</source>
-        <translation type="unfinished"></translation>
+        <translation>ウィンドウの案内(&amp;T)</translation>
     </message>
     <message>
         <source>&amp;Undo deleting a chat</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットの削除を取り消す(&amp;U)</translation>
     </message>
     <message>
         <source>&amp;View</source>
-        <translation type="unfinished"></translation>
+        <translation>表示(&amp;V)</translation>
     </message>
     <message>
         <source>&amp;Write the last reply again</source>
-        <translation type="unfinished"></translation>
+        <translation>最後の応答を書き直す(&amp;W)</translation>
     </message>
     <message>
         <source>C&amp;ompare two settings…</source>
-        <translation type="unfinished"></translation>
+        <translation>二つの設定を比較(&amp;O)…</translation>
     </message>
     <message>
         <source>Cancel loa&amp;ding</source>
-        <translation type="unfinished"></translation>
+        <translation>読み込みを中止(&amp;D)</translation>
     </message>
     <message>
         <source>Comp&amp;arisons of this chat…</source>
-        <translation type="unfinished"></translation>
+        <translation>このチャットの比較(&amp;A)…</translation>
     </message>
     <message>
         <source>Con&amp;tinue the last reply</source>
-        <translation type="unfinished"></translation>
+        <translation>最後の応答を続ける(&amp;T)</translation>
     </message>
     <message>
         <source>Copy the chat as &amp;Markdown</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットを Markdown としてコピー(&amp;M)</translation>
     </message>
     <message>
         <source>Export &amp;all chats…</source>
-        <translation type="unfinished"></translation>
+        <translation>すべてのチャットを書き出す(&amp;A)…</translation>
     </message>
     <message>
         <source>Find, download and load models and heads</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルとヘッドを探し、ダウンロードし、読み込む</translation>
     </message>
     <message>
         <source>Model l&amp;icence…</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルのライセンス(&amp;I)…</translation>
     </message>
     <message>
         <source>Ne&amp;xt chat</source>
-        <translation type="unfinished"></translation>
+        <translation>次のチャット(&amp;X)</translation>
     </message>
     <message>
         <source>Run two settings side by side: EAGLE on and off, methods, heads</source>
-        <translation type="unfinished"></translation>
+        <translation>二つの設定を並べて実行: EAGLE のオンとオフ、方式、ヘッド</translation>
     </message>
     <message>
         <source>Searc&amp;h chats</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットを検索(&amp;H)</translation>
     </message>
     <message>
         <source>Show or hide the chats</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットの表示を切り替え</translation>
     </message>
     <message>
         <source>Show or hide the draft tree</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトツリーの表示を切り替え</translation>
     </message>
     <message>
         <source>Unload the model and give its memory back</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルを解放してメモリーを空ける</translation>
     </message>
     <message>
         <source>Version &amp;before</source>
-        <translation type="unfinished"></translation>
+        <translation>前の版(&amp;B)</translation>
     </message>
     <message>
         <source>Version a&amp;fter</source>
-        <translation type="unfinished"></translation>
+        <translation>次の版(&amp;F)</translation>
     </message>
 </context>
 <context>
     <name>Methods</name>
     <message>
         <source>Automatic ({method})</source>
-        <translation type="unfinished"></translation>
+        <translation>自動 ({method})</translation>
     </message>
     <message>
         <source>Choose the drafting method</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフト方式を選ぶ</translation>
     </message>
     <message>
         <source>Draftin&amp;g method</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフト方式(&amp;G)</translation>
     </message>
     <message>
         <source>{method} – not available</source>
-        <translation type="unfinished"></translation>
+        <translation>{method} – 使えません</translation>
     </message>
 </context>
 <context>
     <name>Model settings</name>
     <message>
         <source>Answer at once</source>
-        <translation type="unfinished"></translation>
+        <translation>すぐに答える</translation>
     </message>
     <message>
         <source>As the model does</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルに任せる</translation>
     </message>
     <message>
         <source>Automatic</source>
-        <translation type="unfinished"></translation>
+        <translation>自動</translation>
     </message>
     <message>
         <source>Changes the distribution: the reply no longer follows the model's own.</source>
-        <translation type="unfinished"></translation>
+        <translation>分布を変えます。応答はモデル自身の分布に従わなくなります。</translation>
     </message>
     <message>
         <source>Default ({value})</source>
-        <translation type="unfinished"></translation>
+        <translation>既定 ({value})</translation>
     </message>
     <message>
         <source>Drafting</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフト</translation>
     </message>
     <message>
         <source>Drafting method</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフト方式</translation>
     </message>
     <message>
         <source>For chats that have none of their own</source>
-        <translation type="unfinished"></translation>
+        <translation>独自のものを持たないチャット用</translation>
     </message>
     <message>
         <source>On</source>
-        <translation type="unfinished"></translation>
+        <translation>オン</translation>
     </message>
     <message>
         <source>Replies</source>
-        <translation type="unfinished"></translation>
+        <translation>応答</translation>
     </message>
     <message>
         <source>Settings for this model</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデルの設定</translation>
     </message>
     <message>
         <source>System prompt</source>
-        <translation type="unfinished"></translation>
+        <translation>システムプロンプト</translation>
     </message>
     <message>
         <source>System prompt for chats that have none of their own</source>
-        <translation type="unfinished"></translation>
+        <translation>独自のものを持たないチャットのシステムプロンプト</translation>
     </message>
     <message>
         <source>The method that suits this model, with what the engine measured.</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデルに合う方式を、エンジンの測定値とともに使います。</translation>
     </message>
     <message>
         <source>Think first</source>
-        <translation type="unfinished"></translation>
+        <translation>先に考える</translation>
     </message>
     <message>
         <source>Thinking</source>
-        <translation type="unfinished"></translation>
+        <translation>思考</translation>
     </message>
     <message>
         <source>What is set here wins over the settings; what a chat has its own way wins over this.</source>
-        <translation type="unfinished"></translation>
+        <translation>ここでの設定は全体の設定に優先し、チャットごとの設定はこれに優先します。</translation>
     </message>
     <message>
         <source>off</source>
-        <translation type="unfinished"></translation>
+        <translation>オフ</translation>
     </message>
     <message>
         <source>on</source>
-        <translation type="unfinished"></translation>
+        <translation>オン</translation>
     </message>
     <message>
         <source>{setting}: default</source>
-        <translation type="unfinished"></translation>
+        <translation>{setting}: 既定</translation>
     </message>
 </context>
 <context>
     <name>Notices</name>
     <message>
         <source>Cancel</source>
-        <translation type="unfinished"></translation>
+        <translation>キャンセル</translation>
     </message>
     <message>
         <source>Cancel loading</source>
-        <translation type="unfinished"></translation>
+        <translation>読み込みを中止</translation>
     </message>
     <message>
         <source>Copy details</source>
-        <translation type="unfinished"></translation>
+        <translation>詳細をコピー</translation>
     </message>
     <message>
         <source>Dismiss</source>
-        <translation type="unfinished"></translation>
+        <translation>閉じる</translation>
     </message>
     <message>
         <source>EAGLE is not available. {why}</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE は使えません。{why}</translation>
     </message>
     <message>
         <source>Eyrie did not end properly last time.</source>
-        <translation type="unfinished"></translation>
+        <translation>前回、Eyrie は正常に終了しませんでした。</translation>
     </message>
     <message>
         <source>Load the model</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルを読み込む</translation>
     </message>
     <message>
         <source>Loading progress</source>
-        <translation type="unfinished"></translation>
+        <translation>読み込みの進み具合</translation>
     </message>
     <message>
         <source>No EAGLE head is loaded for this model, so replies are decoded one token at a time.</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデルには EAGLE ヘッドが読み込まれていないため、応答は 1 トークンずつデコードされます。</translation>
     </message>
     <message>
         <source>No details are known.</source>
-        <translation type="unfinished"></translation>
+        <translation>詳細はわかりません。</translation>
     </message>
     <message>
         <source>Restart engine</source>
-        <translation type="unfinished"></translation>
+        <translation>エンジンを再起動</translation>
     </message>
     <message>
         <source>Something unexpected went wrong: {kind}.</source>
-        <translation type="unfinished"></translation>
+        <translation>予期しない問題が起きました: {kind}。</translation>
     </message>
     <message>
         <source>Starting the engine…</source>
-        <translation type="unfinished"></translation>
+        <translation>エンジンを起動しています…</translation>
     </message>
     <message>
         <source>This is a tiny demo model. It shows how speculative decoding works, but it makes things up: do not rely on its answers. Better models come from the model hub.</source>
-        <translation type="unfinished"></translation>
+        <translation>これはごく小さなデモモデルです。投機的デコードの仕組みを見せますが、作り話をします。答えを当てにしないでください。より良いモデルはモデルハブにあります。</translation>
     </message>
     <message>
         <source>Try again</source>
-        <translation type="unfinished"></translation>
+        <translation>再試行</translation>
     </message>
     <message>
         <source>Undo</source>
-        <translation type="unfinished"></translation>
+        <translation>元に戻す</translation>
     </message>
     <message>
         <source>What was received is kept.</source>
-        <translation type="unfinished"></translation>
+        <translation>受け取った分は残っています。</translation>
     </message>
     <message>
         <source>You can go on; the log has the details.</source>
-        <translation type="unfinished"></translation>
+        <translation>そのまま続けられます。詳細はログにあります。</translation>
     </message>
 </context>
 <context>
     <name>Panel</name>
     <message numerus="yes">
         <source>%n guesses</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>推測 %n 個</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n levels</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>%n 段</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n passes ago</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>%n パス前</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n places</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>%n か所</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n rows</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>%n 行</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n steps</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>%n ステップ</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n tokens</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>%n トークン</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n tokens earlier</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>%n トークン前</numerusform>
         </translation>
     </message>
     <message>
         <source>, more than any other token</source>
-        <translation type="unfinished"></translation>
+        <translation>、ほかのどのトークンより上</translation>
     </message>
     <message>
         <source>, number {rank} of all tokens</source>
-        <translation type="unfinished"></translation>
+        <translation>、全トークン中 {rank} 位</translation>
     </message>
     <message>
         <source>, number {rank} of all {count}</source>
-        <translation type="unfinished"></translation>
+        <translation>、全 {count} 個中 {rank} 位</translation>
     </message>
     <message>
         <source>, number {rank} of its {count} guesses here</source>
-        <translation type="unfinished"></translation>
+        <translation>、ここの推測 {count} 個中 {rank} 位</translation>
     </message>
     <message>
         <source>A guess that follows a rejected one, so it was never looked at.</source>
-        <translation type="unfinished"></translation>
+        <translation>棄却された推測の後に続くため、見られなかった推測。</translation>
     </message>
     <message>
         <source>A guess that the target confirmed: a token for free.</source>
-        <translation type="unfinished"></translation>
+        <translation>ターゲットモデルが認めた推測。ただで得たトークンです。</translation>
     </message>
     <message>
         <source>A guess where the target chose another token.</source>
-        <translation type="unfinished"></translation>
+        <translation>ターゲットモデルが別のトークンを選んだ推測。</translation>
     </message>
     <message>
         <source>A language model writes one token (a word or a piece of one) at a time, and each token costs a pass through the whole model, here called the target. It is like a careful author who reads the whole text again before every word.</source>
-        <translation type="unfinished"></translation>
+        <translation>言語モデルは一度に 1 トークン (単語またはその一部) を書き、トークンごとにモデル全体 (ここではターゲットモデルと呼びます) の計算が 1 パス必要です。一語書くたびに全文を読み直す、慎重な書き手のようなものです。</translation>
     </message>
     <message>
         <source>A quick helper guesses how the text goes on, one token after the other. That is the row, read from left to right. The target then checks all guesses in a single pass. It keeps them up to the first one it disagrees with, and puts a token of its own in that place, the bonus token. What follows a wrong guess is thrown away.</source>
-        <translation type="unfinished"></translation>
+        <translation>すばやい助手が、テキストの続きを 1 トークンずつ推測します。それが左から右へ読む列です。次にターゲットモデルが、すべての推測を 1 回のパスで調べます。最初に同意できないところまでを残し、そこに自分のトークンを一つ置きます。これがボーナストークンです。外れた推測に続くものは捨てられます。</translation>
     </message>
     <message>
         <source>A small, quick helper guesses several ways the text may go on. That is the tree, read from left to right: the thicker a line, the surer the guess. The target then checks all guesses in a single pass. It keeps the longest path it agrees with (the straight line at the top) and adds one token of its own, the bonus token. Everything else is thrown away.</source>
-        <translation type="unfinished"></translation>
+        <translation>小さくてすばやい助手が、テキストの続きを何通りか推測します。それが左から右へ読むツリーで、線が太いほど自信のある推測です。次にターゲットモデルが、すべての推測を 1 回のパスで調べます。同意できる最も長い道筋 (上のまっすぐな線) を残し、自分のトークンを一つ加えます。これがボーナストークンです。ほかはすべて捨てられます。</translation>
     </message>
     <message>
         <source>Acceptance by depth</source>
-        <translation type="unfinished"></translation>
+        <translation>深さごとの受理</translation>
     </message>
     <message>
         <source>Acceptance length: tokens emitted per pass of the target so far, the bonus token included. Without guessing it is 1.</source>
-        <translation type="unfinished"></translation>
+        <translation>受理長: これまでターゲットモデルの 1 パスあたりに出力したトークン数。ボーナストークンを含みます。推測なしでは 1 です。</translation>
     </message>
     <message>
         <source>Accepted</source>
-        <translation type="unfinished"></translation>
+        <translation>受理</translation>
     </message>
     <message>
         <source>Accepted: the target chose this token too</source>
-        <translation type="unfinished"></translation>
+        <translation>受理: ターゲットモデルもこのトークンを選びました</translation>
     </message>
     <message>
         <source>All steps as JSON…</source>
-        <translation type="unfinished"></translation>
+        <translation>すべてのステップを JSON で…</translation>
     </message>
     <message>
         <source>All steps as an animated GIF…</source>
-        <translation type="unfinished"></translation>
+        <translation>すべてのステップをアニメーション GIF で…</translation>
     </message>
     <message>
         <source>Already chosen in the step before; the guesses start from it.</source>
-        <translation type="unfinished"></translation>
+        <translation>前のステップで選ばれたトークン。推測はここから始まります。</translation>
     </message>
     <message>
         <source>An animation holds {most} steps at most; the reply has {total}.</source>
-        <translation type="unfinished"></translation>
+        <translation>アニメーションに入るのは最大 {most} ステップです。この応答には {total} ステップあります。</translation>
     </message>
     <message>
         <source>At step {step}: {notice}</source>
-        <translation type="unfinished"></translation>
+        <translation>ステップ {step}: {notice}</translation>
     </message>
     <message>
         <source>Beside them a window of {rows} over {places}.</source>
-        <translation type="unfinished"></translation>
+        <translation>その横に {rows} × {places} のウィンドウがあります。</translation>
     </message>
     <message>
         <source>Bonus</source>
-        <translation type="unfinished"></translation>
+        <translation>ボーナス</translation>
     </message>
     <message>
         <source>Bonus token</source>
-        <translation type="unfinished"></translation>
+        <translation>ボーナストークン</translation>
     </message>
     <message>
         <source>Bonus token: chosen by the target itself, root of the next step</source>
-        <translation type="unfinished"></translation>
+        <translation>ボーナストークン: ターゲットモデル自身が選択。次のステップのルート</translation>
     </message>
     <message>
         <source>Bonus token: chosen by the target itself. It ends the step and is the next root.</source>
-        <translation type="unfinished"></translation>
+        <translation>ボーナストークン: ターゲットモデル自身が選んだもの。ステップを締めくくり、次のルートになります。</translation>
     </message>
     <message>
         <source>Cancel</source>
-        <translation type="unfinished"></translation>
+        <translation>キャンセル</translation>
     </message>
     <message>
         <source>Cancelled. Nothing was written.</source>
-        <translation type="unfinished"></translation>
+        <translation>中止しました。何も書き込んでいません。</translation>
     </message>
     <message>
         <source>Choose another file or folder.</source>
-        <translation type="unfinished"></translation>
+        <translation>別のファイルかフォルダーを選んでください。</translation>
     </message>
     <message>
         <source>Choose another folder.</source>
-        <translation type="unfinished"></translation>
+        <translation>別のフォルダーを選んでください。</translation>
     </message>
     <message>
         <source>Chosen by the target</source>
-        <translation type="unfinished"></translation>
+        <translation>ターゲットモデルが選択</translation>
     </message>
     <message>
         <source>Chosen: no guessing, because it would be slower now.</source>
-        <translation type="unfinished"></translation>
+        <translation>選択: 推測なし。今は遅くなるためです。</translation>
     </message>
     <message>
         <source>Chosen: {rows}, {levels}.</source>
-        <translation type="unfinished"></translation>
+        <translation>選択: {rows}、{levels}。</translation>
     </message>
     <message>
         <source>Copy</source>
-        <translation type="unfinished"></translation>
+        <translation>コピー</translation>
     </message>
     <message>
         <source>Copy the selected rows, or the whole table</source>
-        <translation type="unfinished"></translation>
+        <translation>選んだ行、または表全体をコピー</translation>
     </message>
     <message>
         <source>Decode speed so far, in tokens per second; the time to read the prompt is left out. In brackets: the last 2 seconds.</source>
-        <translation type="unfinished"></translation>
+        <translation>これまでのデコード速度 (トークン/秒)。プロンプトを読む時間は含みません。括弧内は直近 2 秒。</translation>
     </message>
     <message>
         <source>Depth</source>
-        <translation type="unfinished"></translation>
+        <translation>深さ</translation>
     </message>
     <message>
         <source>Depth {depth}: accepted in {accepted} of {steps} that guessed this far ({share} %)</source>
-        <translation type="unfinished"></translation>
+        <translation>深さ {depth}: ここまで推測した {steps} 回のうち {accepted} 回受理 ({share} %)</translation>
     </message>
     <message>
         <source>Dismiss</source>
-        <translation type="unfinished"></translation>
+        <translation>閉じる</translation>
     </message>
     <message>
         <source>Draft</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフト</translation>
     </message>
     <message>
         <source>Draft rank</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフト順位</translation>
     </message>
     <message>
         <source>Draft tree</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトツリー</translation>
     </message>
     <message>
         <source>Draft tree as a table</source>
-        <translation type="unfinished"></translation>
+        <translation>表で見るドラフトツリー</translation>
     </message>
     <message>
         <source>Draft tree panel</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトツリーのパネル</translation>
     </message>
     <message>
         <source>Enter shows a token in the text</source>
-        <translation type="unfinished"></translation>
+        <translation>Enter でテキスト中のトークンを表示</translation>
     </message>
     <message>
         <source>Expected on this machine, by rows that the target checks in one pass:</source>
-        <translation type="unfinished"></translation>
+        <translation>このマシンでの見込み。ターゲットモデルが 1 パスで調べる行数ごと:</translation>
     </message>
     <message>
         <source>Export</source>
-        <translation type="unfinished"></translation>
+        <translation>書き出し</translation>
     </message>
     <message>
         <source>Export…</source>
-        <translation type="unfinished"></translation>
+        <translation>書き出す…</translation>
     </message>
     <message>
         <source>First step (Home)</source>
-        <translation type="unfinished"></translation>
+        <translation>最初のステップ (Home)</translation>
     </message>
     <message>
         <source>Fit</source>
-        <translation type="unfinished"></translation>
+        <translation>全体表示</translation>
     </message>
     <message>
         <source>Fit the whole tree into the view</source>
-        <translation type="unfinished"></translation>
+        <translation>ツリー全体を表示に収める</translation>
     </message>
     <message>
         <source>Follow the reply again (Space)</source>
-        <translation type="unfinished"></translation>
+        <translation>応答の追従を再開 (Space)</translation>
     </message>
     <message>
         <source>Follows</source>
-        <translation type="unfinished"></translation>
+        <translation>直前</translation>
     </message>
     <message>
         <source>Free some space, or choose another disk.</source>
-        <translation type="unfinished"></translation>
+        <translation>空きを作るか、別のディスクを選んでください。</translation>
     </message>
     <message>
         <source>Guesses that the target confirmed, of all guesses so far. Only one path of a tree can be accepted, so the share is low even when guessing does well.</source>
-        <translation type="unfinished"></translation>
+        <translation>これまでの推測のうち、ターゲットモデルが認めたもの。ツリーで受理されるのは一つの道筋だけなので、推測がうまくいっていても割合は低くなります。</translation>
     </message>
     <message>
         <source>Guesses, checked in this pass</source>
-        <translation type="unfinished"></translation>
+        <translation>このパスで調べた推測</translation>
     </message>
     <message>
         <source>Guessing is off: one token per step. There is nothing to draw; the timeline below still shows every step.</source>
-        <translation type="unfinished"></translation>
+        <translation>推測はオフで、1 ステップに 1 トークンです。描くものはありませんが、下のタイムラインには各ステップが表示されます。</translation>
     </message>
     <message>
         <source>Last step (End)</source>
-        <translation type="unfinished"></translation>
+        <translation>最後のステップ (End)</translation>
     </message>
     <message>
         <source>Legend of the draft tree</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトツリーの凡例</translation>
     </message>
     <message>
         <source>Live</source>
-        <translation type="unfinished"></translation>
+        <translation>ライブ</translation>
     </message>
     <message>
         <source>Live +{count}</source>
-        <translation type="unfinished"></translation>
+        <translation>ライブ +{count}</translation>
     </message>
     <message>
         <source>No reply yet.
 Send a message, and the guesses behind every token grow here.</source>
-        <translation type="unfinished"></translation>
+        <translation>まだ応答がありません。
+メッセージを送ると、各トークンの裏にある推測がここに育ちます。</translation>
     </message>
     <message>
         <source>No steps yet</source>
-        <translation type="unfinished"></translation>
+        <translation>まだステップがありません</translation>
     </message>
     <message>
         <source>Not a guess yet: the target works these out on the side, to find the next guesses.</source>
-        <translation type="unfinished"></translation>
+        <translation>まだ推測ではありません。次の推測を見つけるために、ターゲットモデルが並行して計算しています。</translation>
     </message>
     <message>
         <source>Not reached</source>
-        <translation type="unfinished"></translation>
+        <translation>未到達</translation>
     </message>
     <message>
         <source>Not reached: a guess before it was rejected</source>
-        <translation type="unfinished"></translation>
+        <translation>未到達: その前の推測が棄却されました</translation>
     </message>
     <message>
         <source>Nothing has been guessed yet.</source>
-        <translation type="unfinished"></translation>
+        <translation>まだ何も推測していません。</translation>
     </message>
     <message>
         <source>Nothing has been measured yet.</source>
-        <translation type="unfinished"></translation>
+        <translation>まだ何も測定していません。</translation>
     </message>
     <message>
         <source>Nothing may be written into the folder “{folder}”.</source>
-        <translation type="unfinished"></translation>
+        <translation>フォルダー「{folder}」には書き込めません。</translation>
     </message>
     <message>
         <source>Nothing was guessed in this step.</source>
-        <translation type="unfinished"></translation>
+        <translation>このステップでは何も推測しませんでした。</translation>
     </message>
     <message>
         <source>One exception: with “typical acceptance” the target also keeps guesses that it would not have chosen itself. That setting is off unless you choose it.</source>
-        <translation type="unfinished"></translation>
+        <translation>例外が一つあります。「典型受理 (typical acceptance)」では、ターゲットモデルが自分では選ばなかった推測も残します。この設定は、選ばないかぎりオフです。</translation>
     </message>
     <message>
         <source>One step back (Left)</source>
-        <translation type="unfinished"></translation>
+        <translation>1 ステップ戻る (左)</translation>
     </message>
     <message>
         <source>One step forward (Right)</source>
-        <translation type="unfinished"></translation>
+        <translation>1 ステップ進む (右)</translation>
     </message>
     <message>
         <source>Over the last 2 seconds: τ {tau}, {speed} tokens per second</source>
-        <translation type="unfinished"></translation>
+        <translation>直近 2 秒: τ {tau}、{speed} トークン/秒</translation>
     </message>
     <message>
         <source>Pause (Space)</source>
-        <translation type="unfinished"></translation>
+        <translation>一時停止 (Space)</translation>
     </message>
     <message>
         <source>Picture</source>
-        <translation type="unfinished"></translation>
+        <translation>図</translation>
     </message>
     <message>
         <source>Progress of the export</source>
-        <translation type="unfinished"></translation>
+        <translation>書き出しの進み具合</translation>
     </message>
     <message>
         <source>Prompt pass</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプトのパス</translation>
     </message>
     <message>
         <source>Prompt pass, then {steps}</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプトのパス、その後 {steps}</translation>
     </message>
     <message>
         <source>Prompt pass: the target read the prompt and chose the first token, {tokens}.</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプトのパス: ターゲットモデルがプロンプトを読み、最初のトークン {tokens} を選びました。</translation>
     </message>
     <message>
         <source>Reading the prompt…</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプトを読んでいます…</translation>
     </message>
     <message>
         <source>Rejected</source>
-        <translation type="unfinished"></translation>
+        <translation>棄却</translation>
     </message>
     <message>
         <source>Rejected: the target chose another token here</source>
-        <translation type="unfinished"></translation>
+        <translation>棄却: ターゲットモデルはここで別のトークンを選びました</translation>
     </message>
     <message>
         <source>Rejected: the target chose {token} here</source>
-        <translation type="unfinished"></translation>
+        <translation>棄却: ターゲットモデルはここで {token} を選びました</translation>
     </message>
     <message>
         <source>Root</source>
-        <translation type="unfinished"></translation>
+        <translation>ルート</translation>
     </message>
     <message>
         <source>Root: chosen by the target in the step before</source>
-        <translation type="unfinished"></translation>
+        <translation>ルート: 前のステップでターゲットモデルが選択</translation>
     </message>
     <message>
         <source>Save this step or all steps as a file</source>
-        <translation type="unfinished"></translation>
+        <translation>このステップ、またはすべてのステップをファイルに保存</translation>
     </message>
     <message>
         <source>Saved as {path}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{path} に保存しました。</translation>
     </message>
     <message>
         <source>Scroll the panel</source>
-        <translation type="unfinished"></translation>
+        <translation>パネルをスクロール</translation>
     </message>
     <message>
         <source>Scroll the tree sideways</source>
-        <translation type="unfinished"></translation>
+        <translation>ツリーを左右にスクロール</translation>
     </message>
     <message>
         <source>Scroll the tree up and down</source>
-        <translation type="unfinished"></translation>
+        <translation>ツリーを上下にスクロール</translation>
     </message>
     <message>
         <source>Show the step as a picture</source>
-        <translation type="unfinished"></translation>
+        <translation>ステップを図で表示</translation>
     </message>
     <message>
         <source>Show the step as a table</source>
-        <translation type="unfinished"></translation>
+        <translation>ステップを表で表示</translation>
     </message>
     <message>
         <source>Since step {step}: {notice}</source>
-        <translation type="unfinished"></translation>
+        <translation>ステップ {step} から: {notice}</translation>
     </message>
     <message>
         <source>So one pass can give several tokens, and the target still decides every one of them: wrong guesses cost a little time, never quality. τ (tau) is how many tokens a pass gave on average; without guessing it is 1.</source>
-        <translation type="unfinished"></translation>
+        <translation>こうして 1 回のパスで複数のトークンが得られますが、一つひとつを決めるのはターゲットモデルです。外れた推測は少し時間を使うだけで、質は下がりません。τ (タウ) は 1 パスで得たトークンの平均で、推測なしでは 1 です。</translation>
     </message>
     <message>
         <source>Speed by size</source>
-        <translation type="unfinished"></translation>
+        <translation>大きさごとの速度</translation>
     </message>
     <message>
         <source>Step of the reply</source>
-        <translation type="unfinished"></translation>
+        <translation>応答のステップ</translation>
     </message>
     <message>
         <source>Step {step}</source>
-        <translation type="unfinished"></translation>
+        <translation>ステップ {step}</translation>
     </message>
     <message>
         <source>Step {step} of {last}</source>
-        <translation type="unfinished"></translation>
+        <translation>ステップ {step}/{last}</translation>
     </message>
     <message>
         <source>Step {step}, plain decoding: the target chose {tokens}.</source>
-        <translation type="unfinished"></translation>
+        <translation>ステップ {step}、通常デコード: ターゲットモデルは {tokens} を選びました。</translation>
     </message>
     <message>
         <source>Step {step}: {accepted} of {guesses} accepted, {count} emitted: {tokens}.</source>
-        <translation type="unfinished"></translation>
+        <translation>ステップ {step}: {guesses} のうち {accepted} 個を受理、{count} を出力: {tokens}。</translation>
     </message>
     <message>
         <source>Table</source>
-        <translation type="unfinished"></translation>
+        <translation>表</translation>
     </message>
     <message>
         <source>Target</source>
-        <translation type="unfinished"></translation>
+        <translation>ターゲット</translation>
     </message>
     <message>
         <source>Target rank</source>
-        <translation type="unfinished"></translation>
+        <translation>ターゲット順位</translation>
     </message>
     <message>
         <source>Target token</source>
-        <translation type="unfinished"></translation>
+        <translation>ターゲットモデルのトークン</translation>
     </message>
     <message>
         <source>The course of a reply appears here.</source>
-        <translation type="unfinished"></translation>
+        <translation>応答の経過がここに表示されます。</translation>
     </message>
     <message>
         <source>The draft gave it {percent}</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトの確率は {percent}</translation>
     </message>
     <message>
         <source>The file could not be made: {reason}.</source>
-        <translation type="unfinished"></translation>
+        <translation>ファイルを作成できませんでした: {reason}。</translation>
     </message>
     <message>
         <source>The guesses of this early step were given up to save memory; its token and figures are kept.</source>
-        <translation type="unfinished"></translation>
+        <translation>この初期のステップの推測は、メモリーを節約するために破棄しました。トークンと数値は残っています。</translation>
     </message>
     <message>
         <source>The helper at work is called {name}. {about}</source>
-        <translation type="unfinished"></translation>
+        <translation>働いている助手の名前は {name} です。{about}</translation>
     </message>
     <message numerus="yes">
         <source>The last %n steps up to here as an animated GIF…</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>ここまでの直近 %n ステップをアニメーション GIF で…</numerusform>
         </translation>
     </message>
     <message>
         <source>The reply ended before its first token.</source>
-        <translation type="unfinished"></translation>
+        <translation>最初のトークンの前に応答が終わりました。</translation>
     </message>
     <message>
         <source>The target gave it {percent}</source>
-        <translation type="unfinished"></translation>
+        <translation>ターゲットモデルの確率は {percent}</translation>
     </message>
     <message>
         <source>The target read the prompt and chose this token by itself. Guessing starts from it.</source>
-        <translation type="unfinished"></translation>
+        <translation>ターゲットモデルがプロンプトを読み、自分でこのトークンを選びました。推測はここから始まります。</translation>
     </message>
     <message>
         <source>The text's last words, {words}, also stood {where}. The guesses are what followed them there.</source>
-        <translation type="unfinished"></translation>
+        <translation>テキストの末尾 {words} は、{where}にもありました。そこで続いていたものを推測とします。</translation>
     </message>
     <message>
         <source>There is no folder “{folder}”.</source>
-        <translation type="unfinished"></translation>
+        <translation>フォルダー「{folder}」がありません。</translation>
     </message>
     <message>
         <source>There is no helper here: the target guesses for itself. In the grid it fills in several places of the text ahead at once, roughly at first and better with every pass. Sequences of words that come up there are collected, and those that begin with the text's last token stand above as guesses. The target checks them in the same pass, keeps the longest beginning that it agrees with and adds a token of its own, the bonus token.</source>
-        <translation type="unfinished"></translation>
+        <translation>ここに助手はいません。ターゲットモデルが自分で推測します。格子では、テキストの先の複数の位置を同時に埋めていきます。はじめは大まかに、パスを重ねるごとに良くなります。そこで現れた語の並びを集め、テキストの最後のトークンで始まるものが、上に推測として並びます。ターゲットモデルは同じパスでそれらを調べ、同意できる最も長い先頭部分を残し、自分のトークンを一つ加えます。これがボーナストークンです。</translation>
     </message>
     <message>
         <source>There is no room left on the disk for “{name}”.</source>
-        <translation type="unfinished"></translation>
+        <translation>「{name}」を置く空きがディスクにありません。</translation>
     </message>
     <message>
         <source>This step as PNG…</source>
-        <translation type="unfinished"></translation>
+        <translation>このステップを PNG で…</translation>
     </message>
     <message>
         <source>This step as SVG…</source>
-        <translation type="unfinished"></translation>
+        <translation>このステップを SVG で…</translation>
     </message>
     <message>
         <source>Time of this step</source>
-        <translation type="unfinished"></translation>
+        <translation>このステップの時間</translation>
     </message>
     <message>
         <source>Token</source>
-        <translation type="unfinished"></translation>
+        <translation>トークン</translation>
     </message>
     <message>
         <source>Token id</source>
-        <translation type="unfinished"></translation>
+        <translation>トークン ID</translation>
     </message>
     <message>
         <source>Token {token}, id {id}</source>
-        <translation type="unfinished"></translation>
+        <translation>トークン {token}、ID {id}</translation>
     </message>
     <message>
         <source>Tokens per step</source>
-        <translation type="unfinished"></translation>
+        <translation>1 ステップあたりのトークン</translation>
     </message>
     <message>
         <source>Try another format; the log has the details.</source>
-        <translation type="unfinished"></translation>
+        <translation>別の形式を試してください。詳細はログにあります。</translation>
     </message>
     <message>
         <source>Verdict</source>
-        <translation type="unfinished"></translation>
+        <translation>判定</translation>
     </message>
     <message>
         <source>What am I looking at?</source>
-        <translation type="unfinished"></translation>
+        <translation>これは何ですか</translation>
     </message>
     <message>
         <source>What the target would have given it was not worked out</source>
-        <translation type="unfinished"></translation>
+        <translation>ターゲットモデルの確率は計算していません</translation>
     </message>
     <message>
         <source>Which pass of the target is shown.</source>
-        <translation type="unfinished"></translation>
+        <translation>表示中のターゲットモデルのパス。</translation>
     </message>
     <message>
         <source>Window</source>
-        <translation type="unfinished"></translation>
+        <translation>ウィンドウ</translation>
     </message>
     <message>
         <source>Window ({row}): not a guess, but where the next guesses come from</source>
-        <translation type="unfinished"></translation>
+        <translation>ウィンドウ ({row}): 推測ではなく、次の推測の元になるもの</translation>
     </message>
     <message>
         <source>Window: places ahead that the target fills in on the side</source>
-        <translation type="unfinished"></translation>
+        <translation>ウィンドウ: ターゲットモデルが並行して埋める先の位置</translation>
     </message>
     <message>
         <source>Writing “{name}”…</source>
-        <translation type="unfinished"></translation>
+        <translation>「{name}」を書き込んでいます…</translation>
     </message>
     <message>
         <source>Zoom in (Ctrl++)</source>
-        <translation type="unfinished"></translation>
+        <translation>拡大 (Ctrl++)</translation>
     </message>
     <message>
         <source>Zoom out (Ctrl+−)</source>
-        <translation type="unfinished"></translation>
+        <translation>縮小 (Ctrl+−)</translation>
     </message>
     <message>
         <source>a token</source>
-        <translation type="unfinished"></translation>
+        <translation>トークン一つ</translation>
     </message>
     <message>
         <source>accept</source>
-        <translation type="unfinished"></translation>
+        <translation>受理</translation>
     </message>
     <message>
         <source>accepted/drafted</source>
-        <translation type="unfinished"></translation>
+        <translation>受理/ドラフト</translation>
     </message>
     <message>
         <source>accepted/drafted, {share} %</source>
-        <translation type="unfinished"></translation>
+        <translation>受理/ドラフト、{share} %</translation>
     </message>
     <message>
         <source>and the whole path {percent}</source>
-        <translation type="unfinished"></translation>
+        <translation>道筋全体では {percent}</translation>
     </message>
     <message>
         <source>draft</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフト</translation>
     </message>
     <message>
         <source>draft: the guesses are made. verify: the target checks all of them in one pass. accept: choosing the path and tidying the cache. other: the rest.</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフト: 推測を作る。検証: ターゲットモデルが 1 パスですべてを調べる。受理: 道筋を選び、キャッシュを整える。その他: 残り。</translation>
     </message>
     <message>
         <source>none</source>
-        <translation type="unfinished"></translation>
+        <translation>なし</translation>
     </message>
     <message>
         <source>other</source>
-        <translation type="unfinished"></translation>
+        <translation>その他</translation>
     </message>
     <message>
         <source>prompt</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプト</translation>
     </message>
     <message>
         <source>step</source>
-        <translation type="unfinished"></translation>
+        <translation>ステップ</translation>
     </message>
     <message>
         <source>step of {last}</source>
-        <translation type="unfinished"></translation>
+        <translation>ステップ/{last}</translation>
     </message>
     <message>
         <source>tokens per step (τ)</source>
-        <translation type="unfinished"></translation>
+        <translation>1 ステップあたりのトークン (τ)</translation>
     </message>
     <message>
         <source>tokens/s</source>
-        <translation type="unfinished"></translation>
+        <translation>トークン/秒</translation>
     </message>
     <message>
         <source>tokens/s (now {speed})</source>
-        <translation type="unfinished"></translation>
+        <translation>トークン/秒 (今 {speed})</translation>
     </message>
     <message>
         <source>tokens/s, up to {speed}</source>
-        <translation type="unfinished"></translation>
+        <translation>トークン/秒、最大 {speed}</translation>
     </message>
     <message numerus="yes">
         <source>up to %n rows</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>最大 %n 行</numerusform>
         </translation>
     </message>
     <message>
         <source>verify</source>
-        <translation type="unfinished"></translation>
+        <translation>検証</translation>
     </message>
     <message>
         <source>without guessing: {speed} tokens/s</source>
-        <translation type="unfinished"></translation>
+        <translation>推測なし: {speed} トークン/秒</translation>
     </message>
     <message>
         <source>{accepted} of {drafted} guesses accepted so far</source>
-        <translation type="unfinished"></translation>
+        <translation>これまで {drafted} 個中 {accepted} 個の推測を受理</translation>
     </message>
     <message>
         <source>{kind}, depth {depth}</source>
-        <translation type="unfinished"></translation>
+        <translation>{kind}、深さ {depth}</translation>
     </message>
     <message>
         <source>{rows}: {speed} tokens/s, {tokens} tokens a step</source>
-        <translation type="unfinished"></translation>
+        <translation>{rows}: {speed} トークン/秒、1 ステップ {tokens} トークン</translation>
     </message>
     <message>
         <source>{speed} tokens/s</source>
-        <translation type="unfinished"></translation>
+        <translation>{speed} トークン/秒</translation>
     </message>
     <message>
         <source>{steps}, {least} to {most} tokens each; lately τ {tau} and {speed} tokens per second</source>
-        <translation type="unfinished"></translation>
+        <translation>{steps}、各 {least}～{most} トークン。直近は τ {tau}、{speed} トークン/秒</translation>
     </message>
     <message>
         <source>{step}: {tokens}</source>
-        <translation type="unfinished"></translation>
+        <translation>{step}: {tokens}</translation>
     </message>
     <message>
         <source>{total} in all: {parts}</source>
-        <translation type="unfinished"></translation>
+        <translation>合計 {total}: {parts}</translation>
     </message>
     <message>
         <source>“{name}” could not be written: {reason}.</source>
-        <translation type="unfinished"></translation>
+        <translation>「{name}」に書き込めませんでした: {reason}。</translation>
     </message>
 </context>
 <context>
     <name>Reply</name>
     <message>
         <source>Acceptance length τ: tokens gained per pass of the target model, the bonus token included. Plain decoding has 1.</source>
-        <translation type="unfinished"></translation>
+        <translation>受理長 τ: ターゲットモデルの 1 パスで得たトークン数。ボーナストークンを含みます。通常デコードでは 1 です。</translation>
     </message>
     <message>
         <source>Continue this reply</source>
-        <translation type="unfinished"></translation>
+        <translation>この応答を続ける</translation>
     </message>
     <message>
         <source>Conversation</source>
-        <translation type="unfinished"></translation>
+        <translation>会話</translation>
     </message>
     <message>
         <source>Copy this code</source>
-        <translation type="unfinished"></translation>
+        <translation>このコードをコピー</translation>
     </message>
     <message>
         <source>Copy this code ({language})</source>
-        <translation type="unfinished"></translation>
+        <translation>このコードをコピー ({language})</translation>
     </message>
     <message>
         <source>Copy this prompt</source>
-        <translation type="unfinished"></translation>
+        <translation>このプロンプトをコピー</translation>
     </message>
     <message>
         <source>Copy this reply</source>
-        <translation type="unfinished"></translation>
+        <translation>この応答をコピー</translation>
     </message>
     <message>
         <source>Copy this reply as Markdown</source>
-        <translation type="unfinished"></translation>
+        <translation>この応答を Markdown としてコピー</translation>
     </message>
     <message numerus="yes">
         <source>Drafted: {count} tokens, accepted {accepted} ({share})</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>ドラフト: {count} トークン、受理 {accepted} ({share})</numerusform>
         </translation>
     </message>
     <message>
         <source>EAGLE</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE</translation>
     </message>
     <message>
         <source>Edit this prompt</source>
-        <translation type="unfinished"></translation>
+        <translation>このプロンプトを編集</translation>
     </message>
     <message>
         <source>Go to the newest text</source>
-        <translation type="unfinished"></translation>
+        <translation>最新のテキストへ</translation>
     </message>
     <message>
         <source>Opens only after you confirm: {address}</source>
-        <translation type="unfinished"></translation>
+        <translation>確認の後に開きます: {address}</translation>
     </message>
     <message>
         <source>Passes of the target after the prompt: {count}</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプト後のターゲットモデルのパス: {count}</translation>
     </message>
     <message numerus="yes">
         <source>Prompt: {count} tokens, {reused} of them kept from the turn before</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>プロンプト: {count} トークン、うち {reused} は前回から保持</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>Reading the prompt ({count} tokens)…</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>プロンプトを読んでいます ({count} トークン)…</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>Reading the prompt: {done} of {count} tokens</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>プロンプトを読んでいます: {count} トークン中 {done}</numerusform>
         </translation>
     </message>
     <message>
         <source>Reply</source>
-        <translation type="unfinished"></translation>
+        <translation>応答</translation>
     </message>
     <message>
         <source>Reply of the model</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルの応答</translation>
     </message>
     <message>
         <source>Reply of {model}</source>
-        <translation type="unfinished"></translation>
+        <translation>{model} の応答</translation>
     </message>
     <message numerus="yes">
         <source>Show all {count} lines</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>{count} 行すべてを表示</numerusform>
         </translation>
     </message>
     <message>
         <source>Show or hide what the model thought before it answered</source>
-        <translation type="unfinished"></translation>
+        <translation>答える前にモデルが考えたことの表示を切り替え</translation>
     </message>
     <message numerus="yes">
         <source>Show {count} earlier messages</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>以前のメッセージ {count} 件を表示</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>Show {some} of {count} lines more</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>残り {count} 行のうち {some} 行を表示</numerusform>
         </translation>
     </message>
     <message>
         <source>Step {number}: chosen by the target</source>
-        <translation type="unfinished"></translation>
+        <translation>ステップ {number}: ターゲットモデルが選択</translation>
     </message>
     <message>
         <source>Step {number}: drafted by the head, accepted by the target</source>
-        <translation type="unfinished"></translation>
+        <translation>ステップ {number}: ヘッドがドラフト、ターゲットモデルが受理</translation>
     </message>
     <message>
         <source>Thinking… {length}</source>
-        <translation type="unfinished"></translation>
+        <translation>考えています… {length}</translation>
     </message>
     <message>
         <source>Thought for about {time} · {length}</source>
-        <translation type="unfinished"></translation>
+        <translation>約 {time} 考えました · {length}</translation>
     </message>
     <message>
         <source>Thoughts of the model</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルの思考</translation>
     </message>
     <message>
         <source>Thoughts of {model}</source>
-        <translation type="unfinished"></translation>
+        <translation>{model} の思考</translation>
     </message>
     <message>
         <source>Thoughts · {length}</source>
-        <translation type="unfinished"></translation>
+        <translation>思考 · {length}</translation>
     </message>
     <message>
         <source>Tokens per second while writing; reading the prompt is left out.</source>
-        <translation type="unfinished"></translation>
+        <translation>書いている間の毎秒トークン数。プロンプトを読む時間は含みません。</translation>
     </message>
     <message>
         <source>Version after</source>
-        <translation type="unfinished"></translation>
+        <translation>次の版</translation>
     </message>
     <message>
         <source>Version before</source>
-        <translation type="unfinished"></translation>
+        <translation>前の版</translation>
     </message>
     <message>
         <source>Version {place} of {count}</source>
-        <translation type="unfinished"></translation>
+        <translation>版 {place}/{count}</translation>
     </message>
     <message>
         <source>Waiting for the engine…</source>
-        <translation type="unfinished"></translation>
+        <translation>エンジンを待っています…</translation>
     </message>
     <message>
         <source>Write this reply again</source>
-        <translation type="unfinished"></translation>
+        <translation>この応答を書き直す</translation>
     </message>
     <message>
         <source>Your prompt</source>
-        <translation type="unfinished"></translation>
+        <translation>あなたのプロンプト</translation>
     </message>
     <message>
         <source>complete</source>
-        <translation type="unfinished"></translation>
+        <translation>完了</translation>
     </message>
     <message>
         <source>context is full</source>
-        <translation type="unfinished"></translation>
+        <translation>コンテキストが満杯</translation>
     </message>
     <message>
         <source>ended by an error</source>
-        <translation type="unfinished"></translation>
+        <translation>エラーで終了</translation>
     </message>
     <message>
         <source>first token after {time}</source>
-        <translation type="unfinished"></translation>
+        <translation>最初のトークンまで {time}</translation>
     </message>
     <message>
         <source>length limit reached</source>
-        <translation type="unfinished"></translation>
+        <translation>長さの上限に到達</translation>
     </message>
     <message>
         <source>mixed</source>
-        <translation type="unfinished"></translation>
+        <translation>混合</translation>
     </message>
     <message>
         <source>plain</source>
-        <translation type="unfinished"></translation>
+        <translation>通常</translation>
     </message>
     <message>
         <source>stopped by you</source>
-        <translation type="unfinished"></translation>
+        <translation>あなたが停止</translation>
     </message>
     <message>
         <source>text</source>
-        <translation type="unfinished"></translation>
+        <translation>テキスト</translation>
     </message>
     <message numerus="yes">
         <source>{count} tokens</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>{count} トークン</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>{count} words</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>{count} 語</numerusform>
         </translation>
     </message>
     <message>
         <source>{name}, part {number}</source>
-        <translation type="unfinished"></translation>
+        <translation>{name}、その {number}</translation>
     </message>
     <message>
         <source>{number} ms</source>
-        <translation type="unfinished"></translation>
+        <translation>{number} ミリ秒</translation>
     </message>
     <message>
         <source>{number} s</source>
-        <translation type="unfinished"></translation>
+        <translation>{number} 秒</translation>
     </message>
     <message>
         <source>{number} tokens/s</source>
-        <translation type="unfinished"></translation>
+        <translation>{number} トークン/秒</translation>
     </message>
 </context>
 <context>
     <name>Settings</name>
     <message>
         <source> min</source>
-        <translation type="unfinished"></translation>
+        <translation> 分</translation>
     </message>
     <message>
         <source> pt</source>
-        <translation type="unfinished"></translation>
+        <translation> pt</translation>
     </message>
     <message>
         <source>0 (greedy)</source>
-        <translation type="unfinished"></translation>
+        <translation>0 (貪欲)</translation>
     </message>
     <message>
         <source>0 takes the likeliest token each time; higher is freer.</source>
-        <translation type="unfinished"></translation>
+        <translation>0 は毎回もっとも確率の高いトークンを選びます。大きいほど自由になります。</translation>
     </message>
     <message>
         <source>Above 1 makes what was said less likely; 1 is off.</source>
-        <translation type="unfinished"></translation>
+        <translation>1 より大きいと、すでに出たものが出にくくなります。1 でオフです。</translation>
     </message>
     <message>
         <source>An unloaded model comes back with the next prompt.</source>
-        <translation type="unfinished"></translation>
+        <translation>解放されたモデルは、次のプロンプトで戻ります。</translation>
     </message>
     <message>
         <source>Appearance</source>
-        <translation type="unfinished"></translation>
+        <translation>外観</translation>
     </message>
     <message>
         <source>As the system</source>
-        <translation type="unfinished"></translation>
+        <translation>システムに従う</translation>
     </message>
     <message>
         <source>Automatic</source>
-        <translation type="unfinished"></translation>
+        <translation>自動</translation>
     </message>
     <message>
         <source>Close</source>
-        <translation type="unfinished"></translation>
+        <translation>閉じる</translation>
     </message>
     <message>
         <source>Dark</source>
-        <translation type="unfinished"></translation>
+        <translation>ダーク</translation>
     </message>
     <message>
         <source>Depth</source>
-        <translation type="unfinished"></translation>
+        <translation>深さ</translation>
     </message>
     <message>
         <source>Different each time</source>
-        <translation type="unfinished"></translation>
+        <translation>毎回異なる</translation>
     </message>
     <message>
         <source>Draft tree</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトツリー</translation>
     </message>
     <message>
         <source>Drops tokens below this share of the likeliest one's probability; 0 is off.</source>
-        <translation type="unfinished"></translation>
+        <translation>最も確率の高いトークンに対する割合がこれに満たないトークンを除きます。0 でオフです。</translation>
     </message>
     <message>
         <source>Eyrie speaks it when it is started the next time.</source>
-        <translation type="unfinished"></translation>
+        <translation>次に起動したときからこの言語になります。</translation>
     </message>
     <message>
         <source>Follow the system</source>
-        <translation type="unfinished"></translation>
+        <translation>システムに従う</translation>
     </message>
     <message>
         <source>Font size</source>
-        <translation type="unfinished"></translation>
+        <translation>文字サイズ</translation>
     </message>
     <message>
         <source>Frequency penalty</source>
-        <translation type="unfinished"></translation>
+        <translation>頻度ペナルティ</translation>
     </message>
     <message>
         <source>Gives the GPU back when nothing was asked for so long.</source>
-        <translation type="unfinished"></translation>
+        <translation>この時間だけ使われないと、GPU を空けます。</translation>
     </message>
     <message>
         <source>How far the EAGLE head guesses ahead: changes the speed, not what the model would choose.</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE ヘッドがどこまで先を推測するか。速度は変わりますが、モデルの選択は変わりません。</translation>
     </message>
     <message>
         <source>Keeps the likeliest tokens that together have this probability.</source>
-        <translation type="unfinished"></translation>
+        <translation>確率の高い順に、合計がこの確率になるまでのトークンを残します。</translation>
     </message>
     <message>
         <source>Keeps this many of the likeliest tokens; 0 switches the filter off.</source>
-        <translation type="unfinished"></translation>
+        <translation>確率の高い順にこの数のトークンを残します。0 でフィルターはオフです。</translation>
     </message>
     <message>
         <source>Language</source>
-        <translation type="unfinished"></translation>
+        <translation>言語</translation>
     </message>
     <message>
         <source>Levels below the root.</source>
-        <translation type="unfinished"></translation>
+        <translation>ルートより下の段数。</translation>
     </message>
     <message>
         <source>Light</source>
-        <translation type="unfinished"></translation>
+        <translation>ライト</translation>
     </message>
     <message>
         <source>Longest reply (tokens)</source>
-        <translation type="unfinished"></translation>
+        <translation>応答の最大長 (トークン)</translation>
     </message>
     <message>
         <source>Mark accepted draft tokens in replies</source>
-        <translation type="unfinished"></translation>
+        <translation>応答の中の受理されたドラフトトークンに印を付ける</translation>
     </message>
     <message>
         <source>Memory</source>
-        <translation type="unfinished"></translation>
+        <translation>メモリー</translation>
     </message>
     <message>
         <source>Min-p</source>
-        <translation type="unfinished"></translation>
+        <translation>Min-p</translation>
     </message>
     <message>
         <source>Never</source>
-        <translation type="unfinished"></translation>
+        <translation>しない</translation>
     </message>
     <message>
         <source>No repeat of</source>
-        <translation type="unfinished"></translation>
+        <translation>繰り返し禁止の長さ</translation>
     </message>
     <message>
         <source>Nodes</source>
-        <translation type="unfinished"></translation>
+        <translation>ノード</translation>
     </message>
     <message>
         <source>Own value</source>
-        <translation type="unfinished"></translation>
+        <translation>独自の値</translation>
     </message>
     <message>
         <source>Presence penalty</source>
-        <translation type="unfinished"></translation>
+        <translation>存在ペナルティ</translation>
     </message>
     <message>
         <source>Reduce motion: show new text and trees a few times a second</source>
-        <translation type="unfinished"></translation>
+        <translation>動きを減らす: 新しいテキストとツリーを毎秒数回だけ表示</translation>
     </message>
     <message>
         <source>Repetition penalty</source>
-        <translation type="unfinished"></translation>
+        <translation>繰り返しペナルティ</translation>
     </message>
     <message>
         <source>Replies</source>
-        <translation type="unfinished"></translation>
+        <translation>応答</translation>
     </message>
     <message>
         <source>Restore defaults</source>
-        <translation type="unfinished"></translation>
+        <translation>既定値に戻す</translation>
     </message>
     <message>
         <source>Seed</source>
-        <translation type="unfinished"></translation>
+        <translation>シード</translation>
     </message>
     <message>
         <source>Settings</source>
-        <translation type="unfinished"></translation>
+        <translation>設定</translation>
     </message>
     <message>
         <source>So many tokens in a row never come twice; 0 is off.</source>
-        <translation type="unfinished"></translation>
+        <translation>この数だけ連続するトークンを二度出しません。0 でオフです。</translation>
     </message>
     <message>
         <source>Some settings were not valid and have their default again: {names}.</source>
-        <translation type="unfinished"></translation>
+        <translation>一部の設定が正しくなかったため、既定値に戻しました: {names}。</translation>
     </message>
     <message>
         <source>Taken from tokens that the reply has already; 0 is off.</source>
-        <translation type="unfinished"></translation>
+        <translation>応答にすでにあるトークンから差し引きます。0 でオフです。</translation>
     </message>
     <message>
         <source>Temperature</source>
-        <translation type="unfinished"></translation>
+        <translation>温度</translation>
     </message>
     <message>
         <source>The old file is kept as {file}.</source>
-        <translation type="unfinished"></translation>
+        <translation>以前のファイルは {file} として残しています。</translation>
     </message>
     <message>
         <source>The same for each time that it has them; 0 is off.</source>
-        <translation type="unfinished"></translation>
+        <translation>同じことを、出た回数だけ行います。0 でオフです。</translation>
     </message>
     <message>
         <source>The same seed and settings give the same reply again.</source>
-        <translation type="unfinished"></translation>
+        <translation>同じシードと設定なら、同じ応答になります。</translation>
     </message>
     <message>
         <source>The settings could not be saved: {error}.</source>
-        <translation type="unfinished"></translation>
+        <translation>設定を保存できませんでした: {error}。</translation>
     </message>
     <message>
         <source>The settings file could not be read, so the defaults apply.</source>
-        <translation type="unfinished"></translation>
+        <translation>設定ファイルを読めなかったため、既定値を使います。</translation>
     </message>
     <message>
         <source>Theme</source>
-        <translation type="unfinished"></translation>
+        <translation>テーマ</translation>
     </message>
     <message>
         <source>Tokens checked in one pass of the target, the root included.</source>
-        <translation type="unfinished"></translation>
+        <translation>ターゲットモデルの 1 パスで調べるトークン数。ルートを含みます。</translation>
     </message>
     <message>
         <source>Top-k</source>
-        <translation type="unfinished"></translation>
+        <translation>Top-k</translation>
     </message>
     <message>
         <source>Top-p</source>
-        <translation type="unfinished"></translation>
+        <translation>Top-p</translation>
     </message>
     <message>
         <source>Unload after</source>
-        <translation type="unfinished"></translation>
+        <translation>解放までの時間</translation>
     </message>
     <message>
         <source>Unload without use</source>
-        <translation type="unfinished"></translation>
+        <translation>未使用時に解放</translation>
     </message>
     <message>
         <source>Used from the next reply on.</source>
-        <translation type="unfinished"></translation>
+        <translation>次の応答から使われます。</translation>
     </message>
     <message>
         <source>off</source>
-        <translation type="unfinished"></translation>
+        <translation>オフ</translation>
     </message>
     <message>
         <source>{setting}: own value</source>
-        <translation type="unfinished"></translation>
+        <translation>{setting}: 独自の値</translation>
     </message>
     <message>
         <source>{setting}: {choice}</source>
-        <translation type="unfinished"></translation>
+        <translation>{setting}: {choice}</translation>
     </message>
 </context>
 <context>
     <name>Shortcuts</name>
     <message>
         <source>Command</source>
-        <translation type="unfinished"></translation>
+        <translation>コマンド</translation>
     </message>
     <message>
         <source>Draft tree: first and last step</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトツリー: 最初と最後のステップ</translation>
     </message>
     <message>
         <source>Draft tree: hold and follow</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトツリー: 停止と追従</translation>
     </message>
     <message>
         <source>Draft tree: step before, step after</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトツリー: 前と次のステップ</translation>
     </message>
     <message>
         <source>In the parts of the window</source>
-        <translation type="unfinished"></translation>
+        <translation>ウィンドウの各部</translation>
     </message>
     <message>
         <source>Keyboard shortcuts</source>
-        <translation type="unfinished"></translation>
+        <translation>キーボードショートカット</translation>
     </message>
     <message>
         <source>Keys</source>
-        <translation type="unfinished"></translation>
+        <translation>キー</translation>
     </message>
     <message>
         <source>List of chats: delete</source>
-        <translation type="unfinished"></translation>
+        <translation>チャットの一覧: 削除</translation>
     </message>
     <message>
         <source>New line in the prompt</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプト内で改行</translation>
     </message>
     <message>
         <source>Send the prompt</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプトを送信</translation>
     </message>
 </context>
 <context>
     <name>Tool bar</name>
     <message>
         <source>Compare</source>
-        <translation type="unfinished"></translation>
+        <translation>比較</translation>
     </message>
     <message>
         <source>Draft with {head} (Ctrl+E): changes the speed, not what the model would choose.</source>
-        <translation type="unfinished"></translation>
+        <translation>{head} でドラフト (Ctrl+E): 速度は変わりますが、モデルの選択は変わりません。</translation>
     </message>
     <message>
         <source>EAGLE can be switched once a model is loaded.</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE はモデルを読み込むと切り替えられます。</translation>
     </message>
     <message>
         <source>EAGLE not available</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE は使えません</translation>
     </message>
     <message>
         <source>The menu beside it has methods that need none.</source>
-        <translation type="unfinished"></translation>
+        <translation>横のメニューに、ヘッドの要らない方式があります。</translation>
     </message>
     <message>
         <source>This model has no EAGLE head.</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデルには EAGLE ヘッドがありません。</translation>
     </message>
     <message>
         <source>Tools</source>
-        <translation type="unfinished"></translation>
+        <translation>ツール</translation>
     </message>
     <message>
         <source>{about} (Ctrl+E)</source>
-        <translation type="unfinished"></translation>
+        <translation>{about} (Ctrl+E)</translation>
     </message>
     <message>
         <source>{method} off</source>
-        <translation type="unfinished"></translation>
+        <translation>{method} オフ</translation>
     </message>
     <message>
         <source>{method} on</source>
-        <translation type="unfinished"></translation>
+        <translation>{method} オン</translation>
     </message>
 </context>
 <context>
     <name>Tour</name>
     <message>
         <source>A small head guesses several words ahead; the model checks all guesses at once. Here you see which it accepted. The reply stays the model's own, it only comes faster.</source>
-        <translation type="unfinished"></translation>
+        <translation>小さなヘッドが数語先まで推測し、モデルがすべての推測を一度に調べます。どれを受理したかがここに見えます。応答はモデル自身のもので、速くなるだけです。</translation>
     </message>
     <message>
         <source>Done</source>
-        <translation type="unfinished"></translation>
+        <translation>完了</translation>
     </message>
     <message>
         <source>EAGLE on and off</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE のオンとオフ</translation>
     </message>
     <message>
         <source>Everything runs on this computer. Enter sends, Esc stops a reply; what came stays.</source>
-        <translation type="unfinished"></translation>
+        <translation>すべてこのコンピューターの中で動きます。Enter で送信、Esc で応答を停止。届いた分は残ります。</translation>
     </message>
     <message>
         <source>Next</source>
-        <translation type="unfinished"></translation>
+        <translation>次へ</translation>
     </message>
     <message>
         <source>Skip</source>
-        <translation type="unfinished"></translation>
+        <translation>スキップ</translation>
     </message>
     <message>
         <source>Switch the guessing off to see the difference, or compare both side by side.</source>
-        <translation type="unfinished"></translation>
+        <translation>推測をオフにすると違いがわかります。両方を並べて比較することもできます。</translation>
     </message>
     <message>
         <source>The draft tree</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトツリー</translation>
     </message>
     <message>
         <source>They are kept on this computer as you write. Search in all of them with Ctrl+F; every command is found with Ctrl+K, and ? lists the keys.</source>
-        <translation type="unfinished"></translation>
+        <translation>書くそばから、このコンピューターに保存されます。Ctrl+F で全体を検索、Ctrl+K ですべてのコマンドを検索、? でキーの一覧を表示します。</translation>
     </message>
     <message>
         <source>Tour of the window</source>
-        <translation type="unfinished"></translation>
+        <translation>ウィンドウの案内</translation>
     </message>
     <message>
         <source>Write here</source>
-        <translation type="unfinished"></translation>
+        <translation>ここに書きます</translation>
     </message>
     <message>
         <source>Your chats</source>
-        <translation type="unfinished"></translation>
+        <translation>あなたのチャット</translation>
     </message>
     <message>
         <source>{place} of {stops}</source>
-        <translation type="unfinished"></translation>
+        <translation>{place}/{stops}</translation>
     </message>
 </context>
 <context>
     <name>Window</name>
     <message>
         <source>Diagnostics copied</source>
-        <translation type="unfinished"></translation>
+        <translation>診断情報をコピーしました</translation>
     </message>
     <message>
         <source>Loading…</source>
-        <translation type="unfinished"></translation>
+        <translation>読み込み中…</translation>
     </message>
     <message>
         <source>Model unloaded</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルは解放されています</translation>
     </message>
     <message>
         <source>No model</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルなし</translation>
     </message>
     <message>
         <source>Ready</source>
-        <translation type="unfinished"></translation>
+        <translation>準備完了</translation>
     </message>
     <message numerus="yes">
         <source>Reply finished, {count} tokens.</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>応答が完了しました。{count} トークン。</numerusform>
         </translation>
     </message>
     <message>
         <source>The model is loading. Your prompt is sent as soon as it is there.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルを読み込んでいます。プロンプトは読み込みしだい送信されます。</translation>
     </message>
     <message>
         <source>Unloaded</source>
-        <translation type="unfinished"></translation>
+        <translation>解放済み</translation>
     </message>
     <message>
         <source>Writing</source>
-        <translation type="unfinished"></translation>
+        <translation>書いています</translation>
     </message>
 </context>
 <context>
@@ -4147,7 +4148,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Choose another folder.</source>
-        <translation type="unfinished"></translation>
+        <translation>別のフォルダーを選んでください。</translation>
     </message>
     <message>
         <source>Choose another head.</source>
@@ -4275,7 +4276,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Depth</source>
-        <translation type="unfinished"></translation>
+        <translation>深さ</translation>
     </message>
     <message>
         <source>Do not use this file: it may carry a program. Look for a head in safetensors format.</source>
@@ -4315,7 +4316,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Draft model</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトモデル</translation>
     </message>
     <message>
         <source>Drafting pauses, because it loses.</source>
@@ -4631,11 +4632,11 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>No model is loaded.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルが読み込まれていません。</translation>
     </message>
     <message>
         <source>Nodes</source>
-        <translation type="unfinished"></translation>
+        <translation>ノード</translation>
     </message>
     <message>
         <source>Not by EAGLE's authors.</source>
@@ -4655,7 +4656,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Plain decoding</source>
-        <translation type="unfinished"></translation>
+        <translation>通常デコード</translation>
     </message>
     <message>
         <source>Preparing the model was stopped.</source>
@@ -5243,7 +5244,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Top-k</source>
-        <translation type="unfinished"></translation>
+        <translation>Top-k</translation>
     </message>
     <message>
         <source>Tree</source>
@@ -5311,7 +5312,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Window</source>
-        <translation type="unfinished"></translation>
+        <translation>ウィンドウ</translation>
     </message>
     <message>
         <source>Write a Python function that reverses a list.</source>
