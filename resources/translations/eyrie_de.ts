@@ -1534,6 +1534,14 @@
         <translation>Wird gerade heruntergeladen.</translation>
     </message>
     <message>
+        <source>Its download is paused.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Its download stopped; the reason is below.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Keep it</source>
         <translation>Behalten</translation>
     </message>
@@ -1805,6 +1813,10 @@
         <translation>Dieses Token verwenden</translation>
     </message>
     <message>
+        <source>about {size} on disk</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>asking the hub which files there are…</source>
         <translation>der Hub wird nach den Dateien gefragt…</translation>
     </message>
@@ -2041,6 +2053,10 @@
     <message>
         <source>{size} head</source>
         <translation>{size} Head</translation>
+    </message>
+    <message>
+        <source>{size} on disk</source>
+        <translation type="unfinished"></translation>
     </message>
     <message>
         <source>{size} weights in {format}</source>

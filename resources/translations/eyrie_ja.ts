@@ -1515,6 +1515,14 @@
         <translation>ダウンロード中です。</translation>
     </message>
     <message>
+        <source>Its download is paused.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Its download stopped; the reason is below.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Keep it</source>
         <translation>残す</translation>
     </message>
@@ -1785,6 +1793,10 @@
         <translation>このトークンを使う</translation>
     </message>
     <message>
+        <source>about {size} on disk</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>asking the hub which files there are…</source>
         <translation>ハブにファイルを問い合わせています…</translation>
     </message>
@@ -2015,6 +2027,10 @@
     <message>
         <source>{size} head</source>
         <translation>ヘッド {size}</translation>
+    </message>
+    <message>
+        <source>{size} on disk</source>
+        <translation type="unfinished"></translation>
     </message>
     <message>
         <source>{size} weights in {format}</source>
@@ -3948,203 +3964,203 @@ Send a message, and the guesses behind every token grow here.</source>
     <name>engine</name>
     <message>
         <source>A guess that the drafter gives less than this gets no guesses of its own; 0 switches it off.</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフターの確率がこれに満たない推測には、その先の推測を作りません。0 でオフです。</translation>
     </message>
     <message>
         <source>A guess with this probability always stands under typical acceptance.</source>
-        <translation type="unfinished"></translation>
+        <translation>典型受理では、この確率の推測は必ず認められます。</translation>
     </message>
     <message>
         <source>A logit bias names a token that the model does not have.</source>
-        <translation type="unfinished"></translation>
+        <translation>ロジットバイアスが、モデルにないトークンを指定しています。</translation>
     </message>
     <message>
         <source>A mixture of experts, where drafting gains little.</source>
-        <translation type="unfinished"></translation>
+        <translation>専門家混合モデルで、ドラフトの効果はわずかです。</translation>
     </message>
     <message>
         <source>A mixture of experts. Its makers measured acceptance lengths of 3.4 to 5.3 on HumanEval.</source>
-        <translation type="unfinished"></translation>
+        <translation>専門家混合モデル。作者は HumanEval で受理長 3.4～5.3 を測定しています。</translation>
     </message>
     <message>
         <source>A mixture of experts: bitsandbytes does not quantise its experts, so that it needs far more than 24 GB.</source>
-        <translation type="unfinished"></translation>
+        <translation>専門家混合モデル。bitsandbytes は専門家を量子化しないため、24 GB を大きく超えるメモリーが必要です。</translation>
     </message>
     <message>
         <source>A mixture of experts: bitsandbytes does not quantise its experts.</source>
-        <translation type="unfinished"></translation>
+        <translation>専門家混合モデル。bitsandbytes は専門家を量子化しません。</translation>
     </message>
     <message>
         <source>A part of the demo model is damaged: {0} has the SHA-256 {1}… where {2}… is expected.</source>
-        <translation type="unfinished"></translation>
+        <translation>デモモデルの一部が壊れています: {0} の SHA-256 は {1}… ですが、{2}… が期待されます。</translation>
     </message>
     <message>
         <source>A part of the demo model is damaged: {0} has {1} bytes where {2} are expected.</source>
-        <translation type="unfinished"></translation>
+        <translation>デモモデルの一部が壊れています: {0} は {1} バイトですが、{2} バイトが期待されます。</translation>
     </message>
     <message>
         <source>A part of the demo model is missing: {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>デモモデルの一部がありません: {0}。</translation>
     </message>
     <message>
         <source>A small head continues states from three depths of the model; the tree grows where the head is sure.</source>
-        <translation type="unfinished"></translation>
+        <translation>小さなヘッドがモデルの三つの深さの状態を先へ進めます。ツリーはヘッドに自信のある所で伸びます。</translation>
     </message>
     <message>
         <source>A small head continues the model's last state; the tree grows where the head is sure of itself.</source>
-        <translation type="unfinished"></translation>
+        <translation>小さなヘッドがモデルの最後の状態を先へ進めます。ツリーはヘッドに自信のある所で伸びます。</translation>
     </message>
     <message>
         <source>A small head guesses along a tree of fixed shape. Any EAGLE head can be used, so that the fixed tree can be compared with the growing one.</source>
-        <translation type="unfinished"></translation>
+        <translation>小さなヘッドが決まった形のツリーに沿って推測します。どの EAGLE ヘッドでも使えるため、固定ツリーと伸びるツリーを比べられます。</translation>
     </message>
     <message>
         <source>A smaller model of the same family writes ahead, and the large one checks.</source>
-        <translation type="unfinished"></translation>
+        <translation>同じ系列の小さなモデルが先に書き、大きなモデルが調べます。</translation>
     </message>
     <message>
         <source>AWQ of version “{0}” is not known.</source>
-        <translation type="unfinished"></translation>
+        <translation>AWQ のバージョン「{0}」は未対応です。</translation>
     </message>
     <message>
         <source>Accept its licence on its page (some owners confirm by hand), then try again.</source>
-        <translation type="unfinished"></translation>
+        <translation>ページでライセンスに同意し (手作業で承認する所有者もいます)、もう一度試してください。</translation>
     </message>
     <message>
         <source>Accept its licence on its page, then enter an access token of your account.</source>
-        <translation type="unfinished"></translation>
+        <translation>ページでライセンスに同意し、アカウントのアクセストークンを入力してください。</translation>
     </message>
     <message>
         <source>Acceptance</source>
-        <translation type="unfinished"></translation>
+        <translation>受理</translation>
     </message>
     <message>
         <source>AngelSlim benchmarks with vLLM, one GPU, a chain of drafts</source>
-        <translation type="unfinished"></translation>
+        <translation>AngelSlim のベンチマーク。vLLM、GPU 1 基、ドラフトの連鎖</translation>
     </message>
     <message>
         <source>At temperatures above 0, draw guesses from the drafter's own distribution, as published, and verify them by p/q. Off: try its likeliest tokens; a seed's text is then that of plain decoding.</source>
-        <translation type="unfinished"></translation>
+        <translation>温度が 0 より大きいとき、論文どおりドラフター自身の分布から推測を抽選し、p/q で検証します。オフ: 最も確率の高いトークンを試します。同じシードのテキストは通常デコードと同じになります。</translation>
     </message>
     <message>
         <source>Branches</source>
-        <translation type="unfinished"></translation>
+        <translation>枝</translation>
     </message>
     <message>
         <source>Cancel this download and start it again to get the new version.</source>
-        <translation type="unfinished"></translation>
+        <translation>このダウンロードを中止してやり直すと、新しい版を取得します。</translation>
     </message>
     <message>
         <source>Check HTTP_PROXY, HTTPS_PROXY and NO_PROXY, or the system's proxy settings, then start Eyrie again.</source>
-        <translation type="unfinished"></translation>
+        <translation>HTTP_PROXY、HTTPS_PROXY、NO_PROXY、またはシステムのプロキシ設定を確認し、Eyrie を再起動してください。</translation>
     </message>
     <message>
         <source>Check its permissions, or choose another cache folder with HF_HUB_CACHE.</source>
-        <translation type="unfinished"></translation>
+        <translation>権限を確認するか、HF_HUB_CACHE で別のキャッシュフォルダーを選んでください。</translation>
     </message>
     <message>
         <source>Check that the folder holds a whole model, or download it again.</source>
-        <translation type="unfinished"></translation>
+        <translation>フォルダーにモデル全体があるか確認するか、ダウンロードし直してください。</translation>
     </message>
     <message>
         <source>Check the connection and the proxy settings, or set HF_ENDPOINT to a mirror.</source>
-        <translation type="unfinished"></translation>
+        <translation>接続とプロキシ設定を確認するか、HF_ENDPOINT にミラーを設定してください。</translation>
     </message>
     <message>
         <source>Check the name. A private repository needs a token that may read it.</source>
-        <translation type="unfinished"></translation>
+        <translation>名前を確認してください。非公開のリポジトリには、それを読めるトークンが必要です。</translation>
     </message>
     <message>
         <source>Check the permissions of that folder, or set EYRIE_DATA_DIR to one that can be written.</source>
-        <translation type="unfinished"></translation>
+        <translation>フォルダーの権限を確認するか、EYRIE_DATA_DIR を書き込めるフォルダーに設定してください。</translation>
     </message>
     <message>
         <source>Check the rights of the token.</source>
-        <translation type="unfinished"></translation>
+        <translation>トークンの権限を確認してください。</translation>
     </message>
     <message>
         <source>Checking the demo model</source>
-        <translation type="unfinished"></translation>
+        <translation>デモモデルを確認しています</translation>
     </message>
     <message>
         <source>Checking the file</source>
-        <translation type="unfinished"></translation>
+        <translation>ファイルを確認しています</translation>
     </message>
     <message>
         <source>Checking the head</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドを確認しています</translation>
     </message>
     <message>
         <source>Children considered for each node, and nodes expanded at each level.</source>
-        <translation type="unfinished"></translation>
+        <translation>ノードごとに検討する子の数と、段ごとに広げるノードの数。</translation>
     </message>
     <message>
         <source>Choose a .gguf file, or a folder with a model.</source>
-        <translation type="unfinished"></translation>
+        <translation>.gguf ファイルか、モデルのあるフォルダーを選んでください。</translation>
     </message>
     <message>
         <source>Choose a Llama, Mistral, Qwen or Gemma model.</source>
-        <translation type="unfinished"></translation>
+        <translation>Llama、Mistral、Qwen、Gemma のモデルを選んでください。</translation>
     </message>
     <message>
         <source>Choose a folder that holds a model, or a .gguf file.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルのあるフォルダーか、.gguf ファイルを選んでください。</translation>
     </message>
     <message>
         <source>Choose a folder that holds config.json and model.safetensors.</source>
-        <translation type="unfinished"></translation>
+        <translation>config.json と model.safetensors のあるフォルダーを選んでください。</translation>
     </message>
     <message>
         <source>Choose a head made for this model, or chat without one.</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデル用のヘッドを選ぶか、ヘッドなしでチャットしてください。</translation>
     </message>
     <message>
         <source>Choose a head made for this model.</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデル用のヘッドを選んでください。</translation>
     </message>
     <message>
         <source>Choose a head that reads three layers.</source>
-        <translation type="unfinished"></translation>
+        <translation>三つの層を読むヘッドを選んでください。</translation>
     </message>
     <message>
         <source>Choose a model that ships one, or download it again.</source>
-        <translation type="unfinished"></translation>
+        <translation>付属しているモデルを選ぶか、ダウンロードし直してください。</translation>
     </message>
     <message>
         <source>Choose a newer file of this model.</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデルの新しいファイルを選んでください。</translation>
     </message>
     <message>
         <source>Choose a version of the model in the safetensors format.</source>
-        <translation type="unfinished"></translation>
+        <translation>safetensors 形式のモデルを選んでください。</translation>
     </message>
     <message>
         <source>Choose a version of the model that has a tokenizer.json.</source>
-        <translation type="unfinished"></translation>
+        <translation>tokenizer.json のある版のモデルを選んでください。</translation>
     </message>
     <message>
         <source>Choose an EAGLE-1, EAGLE-2, EAGLE-3 or Medusa head.</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE-1、EAGLE-2、EAGLE-3、Medusa のいずれかのヘッドを選んでください。</translation>
     </message>
     <message>
         <source>Choose an EAGLE-3 head.</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE-3 のヘッドを選んでください。</translation>
     </message>
     <message>
         <source>Choose an instruction-tuned model (its name often ends in -it, -Instruct or -Chat).</source>
-        <translation type="unfinished"></translation>
+        <translation>指示チューニング済みのモデルを選んでください (名前が -it、-Instruct、-Chat で終わることが多いです)。</translation>
     </message>
     <message>
         <source>Choose another file of this model, for example Q4_K_M or Q8_0.</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデルの別のファイルを選んでください。たとえば Q4_K_M や Q8_0。</translation>
     </message>
     <message>
         <source>Choose another file of this model, or its safetensors version.</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデルの別のファイルか、safetensors 版を選んでください。</translation>
     </message>
     <message>
         <source>Choose another file.</source>
-        <translation type="unfinished"></translation>
+        <translation>別のファイルを選んでください。</translation>
     </message>
     <message>
         <source>Choose another folder.</source>
@@ -4152,127 +4168,127 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Choose another head.</source>
-        <translation type="unfinished"></translation>
+        <translation>別のヘッドを選んでください。</translation>
     </message>
     <message>
         <source>Choose another head: this variant is not supported.</source>
-        <translation type="unfinished"></translation>
+        <translation>別のヘッドを選んでください。この種類には対応していません。</translation>
     </message>
     <message>
         <source>Choose another model or download it again.</source>
-        <translation type="unfinished"></translation>
+        <translation>別のモデルを選ぶか、ダウンロードし直してください。</translation>
     </message>
     <message>
         <source>Choose another model.</source>
-        <translation type="unfinished"></translation>
+        <translation>別のモデルを選んでください。</translation>
     </message>
     <message>
         <source>Choose another model: Llama, Mistral, Qwen, Gemma, Phi or Mixtral work with EAGLE.</source>
-        <translation type="unfinished"></translation>
+        <translation>別のモデルを選んでください。EAGLE が使えるのは Llama、Mistral、Qwen、Gemma、Phi、Mixtral です。</translation>
     </message>
     <message>
         <source>Choose another one to draft with.</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフト用に別のモデルを選んでください。</translation>
     </message>
     <message>
         <source>Choose another repository.</source>
-        <translation type="unfinished"></translation>
+        <translation>別のリポジトリを選んでください。</translation>
     </message>
     <message>
         <source>Choose another version of this model, for example the unquantised one.</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデルの別の版を選んでください。たとえば量子化していないもの。</translation>
     </message>
     <message>
         <source>Choose cpu or cuda.</source>
-        <translation type="unfinished"></translation>
+        <translation>cpu か cuda を選んでください。</translation>
     </message>
     <message>
         <source>Choose cuda:0 or cpu.</source>
-        <translation type="unfinished"></translation>
+        <translation>cuda:0 か cpu を選んでください。</translation>
     </message>
     <message>
         <source>Choose heads of version 0.1, which belong to an unchanged model.</source>
-        <translation type="unfinished"></translation>
+        <translation>変更のないモデルに付くバージョン 0.1 のヘッドを選んでください。</translation>
     </message>
     <message>
         <source>Choose it again.</source>
-        <translation type="unfinished"></translation>
+        <translation>もう一度選んでください。</translation>
     </message>
     <message>
         <source>Choose nf4 for this GPU.</source>
-        <translation type="unfinished"></translation>
+        <translation>この GPU には nf4 を選んでください。</translation>
     </message>
     <message>
         <source>Choose one of them, for example {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>その一つを選んでください。たとえば {0}。</translation>
     </message>
     <message>
         <source>Choose one of {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>次のいずれかを選んでください: {0}。</translation>
     </message>
     <message>
         <source>Choose the folder again.</source>
-        <translation type="unfinished"></translation>
+        <translation>フォルダーをもう一度選んでください。</translation>
     </message>
     <message>
         <source>Choose the folder that holds config.json.</source>
-        <translation type="unfinished"></translation>
+        <translation>config.json のあるフォルダーを選んでください。</translation>
     </message>
     <message>
         <source>Choose the head in 16 bits; Eyrie quantises it itself.</source>
-        <translation type="unfinished"></translation>
+        <translation>16 ビットのヘッドを選んでください。量子化は Eyrie が行います。</translation>
     </message>
     <message>
         <source>Choose the safetensors version of this model.</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデルの safetensors 版を選んでください。</translation>
     </message>
     <message>
         <source>Close other programs or choose a smaller model.</source>
-        <translation type="unfinished"></translation>
+        <translation>ほかのプログラムを閉じるか、小さなモデルを選んでください。</translation>
     </message>
     <message>
         <source>Compare a shorter reply.</source>
-        <translation type="unfinished"></translation>
+        <translation>短い応答で比較してください。</translation>
     </message>
     <message>
         <source>Compare with the same model again.</source>
-        <translation type="unfinished"></translation>
+        <translation>同じモデルでもう一度比較してください。</translation>
     </message>
     <message>
         <source>Confidence threshold</source>
-        <translation type="unfinished"></translation>
+        <translation>確信度のしきい値</translation>
     </message>
     <message>
         <source>Converting the tokenizer</source>
-        <translation type="unfinished"></translation>
+        <translation>トークナイザーを変換しています</translation>
     </message>
     <message>
         <source>Converting the weights</source>
-        <translation type="unfinished"></translation>
+        <translation>重みを変換しています</translation>
     </message>
     <message>
         <source>Correct the file, or delete it.</source>
-        <translation type="unfinished"></translation>
+        <translation>ファイルを直すか、削除してください。</translation>
     </message>
     <message>
         <source>Delete that folder and load again.</source>
-        <translation type="unfinished"></translation>
+        <translation>そのフォルダーを削除して、読み込み直してください。</translation>
     </message>
     <message>
         <source>Delete the file and download it again.</source>
-        <translation type="unfinished"></translation>
+        <translation>ファイルを削除して、ダウンロードし直してください。</translation>
     </message>
     <message>
         <source>Delete the model and download it again.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルを削除して、ダウンロードし直してください。</translation>
     </message>
     <message>
         <source>Delete the model and download it again; if it stays, the model itself is damaged.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルを削除して、ダウンロードし直してください。それでも続くなら、モデル自体が壊れています。</translation>
     </message>
     <message>
         <source>Delete this file and download it again.</source>
-        <translation type="unfinished"></translation>
+        <translation>このファイルを削除して、ダウンロードし直してください。</translation>
     </message>
     <message>
         <source>Depth</source>
@@ -4280,39 +4296,39 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Do not use this file: it may carry a program. Look for a head in safetensors format.</source>
-        <translation type="unfinished"></translation>
+        <translation>このファイルは使わないでください。プログラムが含まれている可能性があります。safetensors 形式のヘッドを探してください。</translation>
     </message>
     <message>
         <source>Do not use this file; choose a version of the model in the safetensors format.</source>
-        <translation type="unfinished"></translation>
+        <translation>このファイルは使わず、safetensors 形式のモデルを選んでください。</translation>
     </message>
     <message>
         <source>Do not use this model.</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデルは使わないでください。</translation>
     </message>
     <message>
         <source>Download the file first.</source>
-        <translation type="unfinished"></translation>
+        <translation>先にファイルをダウンロードしてください。</translation>
     </message>
     <message>
         <source>Download the head again or choose another.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドをダウンロードし直すか、別のものを選んでください。</translation>
     </message>
     <message>
         <source>Download the head again, or choose one whose config.json belongs to its weights.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドをダウンロードし直すか、config.json が重みに合うものを選んでください。</translation>
     </message>
     <message>
         <source>Download the head again.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドをダウンロードし直してください。</translation>
     </message>
     <message>
         <source>Download the model again.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルをダウンロードし直してください。</translation>
     </message>
     <message>
         <source>Downloads keep what has arrived and go on once it is asked something again.</source>
-        <translation type="unfinished"></translation>
+        <translation>ダウンロードは届いた分を保持し、次に何か尋ねられると再開します。</translation>
     </message>
     <message>
         <source>Draft model</source>
@@ -4320,315 +4336,315 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Drafting pauses, because it loses.</source>
-        <translation type="unfinished"></translation>
+        <translation>遅くなるため、ドラフトを休止しています。</translation>
     </message>
     <message>
         <source>Draw the guesses</source>
-        <translation type="unfinished"></translation>
+        <translation>推測を抽選する</translation>
     </message>
     <message>
         <source>EAGLE was not asked for.</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE は要求されていません。</translation>
     </message>
     <message>
         <source>EAGLE works with {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE は {0} で使えます。</translation>
     </message>
     <message>
         <source>EAGLE-1</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE-1</translation>
     </message>
     <message>
         <source>EAGLE-2 paper, table 1 (mean of 6 tasks, greedy, with the dynamic tree)</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE-2 論文、表 1 (6 課題の平均、貪欲、動的ツリー)</translation>
     </message>
     <message>
         <source>EAGLE-3 paper, table 1 (mean of 5 tasks, greedy, one GPU, against plain transformers)</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE-3 論文、表 1 (5 課題の平均、貪欲、GPU 1 基、通常の transformers との比較)</translation>
     </message>
     <message>
         <source>EAGLE-3 paper, table 1, row EAGLE-2 (mean of 5 tasks, greedy)</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE-3 論文、表 1、EAGLE-2 の行 (5 課題の平均、貪欲)</translation>
     </message>
     <message>
         <source>Enter another token, or run “hf auth login” again.</source>
-        <translation type="unfinished"></translation>
+        <translation>別のトークンを入力するか、「hf auth login」をもう一度実行してください。</translation>
     </message>
     <message>
         <source>Explain in a few sentences why the sky is blue.</source>
-        <translation type="unfinished"></translation>
+        <translation>空が青い理由を数文で説明してください。</translation>
     </message>
     <message>
         <source>Eyrie ended while this reply was written.</source>
-        <translation type="unfinished"></translation>
+        <translation>この応答を書いている間に Eyrie が終了しました。</translation>
     </message>
     <message>
         <source>Five heads with an output table each.</source>
-        <translation type="unfinished"></translation>
+        <translation>それぞれ出力表を持つ五つのヘッド。</translation>
     </message>
     <message>
         <source>Free some space, or choose a cache folder on another disk with HF_HUB_CACHE.</source>
-        <translation type="unfinished"></translation>
+        <translation>空きを作るか、HF_HUB_CACHE で別のディスクのキャッシュフォルダーを選んでください。</translation>
     </message>
     <message>
         <source>Free some space, or set EYRIE_DATA_DIR to a folder on another disk.</source>
-        <translation type="unfinished"></translation>
+        <translation>空きを作るか、EYRIE_DATA_DIR を別のディスクのフォルダーに設定してください。</translation>
     </message>
     <message>
         <source>Free some space, then resume the download.</source>
-        <translation type="unfinished"></translation>
+        <translation>空きを作ってから、ダウンロードを再開してください。</translation>
     </message>
     <message>
         <source>Free some space, then resume the download; what has arrived is kept.</source>
-        <translation type="unfinished"></translation>
+        <translation>空きを作ってから、ダウンロードを再開してください。届いた分は残っています。</translation>
     </message>
     <message>
         <source>Free space or change its permissions, or set {0} to a folder that can be written.</source>
-        <translation type="unfinished"></translation>
+        <translation>空きを作るか権限を変えるか、{0} を書き込めるフォルダーに設定してください。</translation>
     </message>
     <message>
         <source>From {0} steps: {1} tokens in {2} ms a step, {3}× plain decoding.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} ステップから: 1 ステップ {2} ミリ秒で {1} トークン、通常デコードの {3} 倍。</translation>
     </message>
     <message>
         <source>Future positions that each pass fills.</source>
-        <translation type="unfinished"></translation>
+        <translation>各パスで埋める先の位置の数。</translation>
     </message>
     <message>
         <source>Guesses</source>
-        <translation type="unfinished"></translation>
+        <translation>推測</translation>
     </message>
     <message>
         <source>Guesses after each guess: 1 makes a chain, more a tree.</source>
-        <translation type="unfinished"></translation>
+        <translation>推測ごとに続く推測の数。1 なら鎖、それ以上ならツリーになります。</translation>
     </message>
     <message>
         <source>Guesses that the text goes on as it did when its last words stood here before. Needs no second model, and helps where a reply repeats its prompt.</source>
-        <translation type="unfinished"></translation>
+        <translation>テキストの末尾の語が以前に現れた箇所と同じように続くと推測します。別のモデルは不要で、応答がプロンプトを繰り返す場面で役立ちます。</translation>
     </message>
     <message>
         <source>How many different continuations are tried at once, the newest first.</source>
-        <translation type="unfinished"></translation>
+        <translation>異なる続きを同時にいくつ試すか。新しいものから試します。</translation>
     </message>
     <message>
         <source>In the token's settings, tick “Read access to contents of all public gated repos you can access”, or use another token.</source>
-        <translation type="unfinished"></translation>
+        <translation>トークンの設定で “Read access to contents of all public gated repos you can access” にチェックを入れるか、別のトークンを使ってください。</translation>
     </message>
     <message>
         <source>Install or update the NVIDIA driver, or choose the device cpu.</source>
-        <translation type="unfinished"></translation>
+        <translation>NVIDIA ドライバーを導入または更新するか、デバイス cpu を選んでください。</translation>
     </message>
     <message>
         <source>It could not be checked whether this head fits.</source>
-        <translation type="unfinished"></translation>
+        <translation>このヘッドが合うかどうかを確認できませんでした。</translation>
     </message>
     <message>
         <source>It does not say which layers it taps, and the usual ones do not exist in {0} layers.</source>
-        <translation type="unfinished"></translation>
+        <translation>どの層を読むかが書かれておらず、{0} 層では通常の層がありません。</translation>
     </message>
     <message>
         <source>It has none at all.</source>
-        <translation type="unfinished"></translation>
+        <translation>設定は一つもありません。</translation>
     </message>
     <message>
         <source>It must be a number.</source>
-        <translation type="unfinished"></translation>
+        <translation>数でなければなりません。</translation>
     </message>
     <message>
         <source>It must be a text.</source>
-        <translation type="unfinished"></translation>
+        <translation>テキストでなければなりません。</translation>
     </message>
     <message>
         <source>It must be a whole number.</source>
-        <translation type="unfinished"></translation>
+        <translation>整数でなければなりません。</translation>
     </message>
     <message>
         <source>It must be between {0} and {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} から {1} の間でなければなりません。</translation>
     </message>
     <message>
         <source>It must be on or off.</source>
-        <translation type="unfinished"></translation>
+        <translation>オンかオフでなければなりません。</translation>
     </message>
     <message>
         <source>It must be one of {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>次のいずれかでなければなりません: {0}。</translation>
     </message>
     <message>
         <source>It must be {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} でなければなりません。</translation>
     </message>
     <message>
         <source>It needs Medusa heads. Choose some that were made for this model.</source>
-        <translation type="unfinished"></translation>
+        <translation>Medusa ヘッドが必要です。このモデル用のものを選んでください。</translation>
     </message>
     <message>
         <source>It needs a smaller model with the same vocabulary to draft with.</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフト用に、同じ語彙を持つ小さなモデルが必要です。</translation>
     </message>
     <message>
         <source>It needs an EAGLE head. Choose one for this model.</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE ヘッドが必要です。このモデル用のものを選んでください。</translation>
     </message>
     <message>
         <source>It needs embeddings of width {0}, this model's have {1}, and it brings none.</source>
-        <translation type="unfinished"></translation>
+        <translation>幅 {0} の埋め込みが必要ですが、このモデルの幅は {1} で、ヘッドには付属していません。</translation>
     </message>
     <message>
         <source>It runs plainly, through transformers.</source>
-        <translation type="unfinished"></translation>
+        <translation>transformers を通して通常どおり動きます。</translation>
     </message>
     <message>
         <source>It taps layer {0}, the model has {1} layers.</source>
-        <translation type="unfinished"></translation>
+        <translation>層 {0} を読みますが、モデルは {1} 層です。</translation>
     </message>
     <message>
         <source>It was made for a vocabulary of {0} tokens, this model has {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} トークンの語彙用ですが、このモデルの語彙は {1} トークンです。</translation>
     </message>
     <message>
         <source>It was made for hidden size {0}, this model has {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>隠れ状態の幅 {0} 用ですが、このモデルの幅は {1} です。</translation>
     </message>
     <message>
         <source>It was made for {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} 用に作られています。</translation>
     </message>
     <message>
         <source>Its configuration names the outputs of layers 1, 11 and 21.</source>
-        <translation type="unfinished"></translation>
+        <translation>設定では層 1、11、21 の出力が指定されています。</translation>
     </message>
     <message>
         <source>Its features are normed before the residual sum; its own configuration says so.</source>
-        <translation type="unfinished"></translation>
+        <translation>残差の和の前に特徴を正規化します。自身の設定にそう書かれています。</translation>
     </message>
     <message>
         <source>Its files cannot be understood ({0}).</source>
-        <translation type="unfinished"></translation>
+        <translation>ファイルを解釈できません ({0})。</translation>
     </message>
     <message>
         <source>Its fusion layer has no bias.</source>
-        <translation type="unfinished"></translation>
+        <translation>融合層にバイアスがありません。</translation>
     </message>
     <message>
         <source>Its size is not known.</source>
-        <translation type="unfinished"></translation>
+        <translation>サイズがわかりません。</translation>
     </message>
     <message>
         <source>Keys and values take half a megabyte a token: no grouped queries.</source>
-        <translation type="unfinished"></translation>
+        <translation>グループ化クエリーがなく、キーと値が 1 トークンあたり 0.5 メガバイトを使います。</translation>
     </message>
     <message>
         <source>Leave out --quant.</source>
-        <translation type="unfinished"></translation>
+        <translation>--quant を省いてください。</translation>
     </message>
     <message>
         <source>Length of the n-grams that are collected and tried; the window is one less deep.</source>
-        <translation type="unfinished"></translation>
+        <translation>集めて試す n-gram の長さ。ウィンドウの深さはこれより 1 小さくなります。</translation>
     </message>
     <message>
         <source>Levels of guesses below the root.</source>
-        <translation type="unfinished"></translation>
+        <translation>ルートより下の推測の段数。</translation>
     </message>
     <message>
         <source>Load a model first.</source>
-        <translation type="unfinished"></translation>
+        <translation>先にモデルを読み込んでください。</translation>
     </message>
     <message>
         <source>Load the model again to start over.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルを読み込み直すと、最初からやり直します。</translation>
     </message>
     <message>
         <source>Loading the EAGLE head</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE ヘッドを読み込んでいます</translation>
     </message>
     <message>
         <source>Loading the draft model</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトモデルを読み込んでいます</translation>
     </message>
     <message>
         <source>Loading the model</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルを読み込んでいます</translation>
     </message>
     <message>
         <source>Loading the weights</source>
-        <translation type="unfinished"></translation>
+        <translation>重みを読み込んでいます</translation>
     </message>
     <message>
         <source>Loading {0} through transformers</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} を transformers 経由で読み込んでいます</translation>
     </message>
     <message>
         <source>Longest match</source>
-        <translation type="unfinished"></translation>
+        <translation>最長の一致</translation>
     </message>
     <message>
         <source>Look at the list of its files.</source>
-        <translation type="unfinished"></translation>
+        <translation>ファイルの一覧を確認してください。</translation>
     </message>
     <message>
         <source>Lookahead</source>
-        <translation type="unfinished"></translation>
+        <translation>先読み (Lookahead)</translation>
     </message>
     <message>
         <source>Lossless: what the model would have said. Typical: also what it finds likely enough; faster, but the replies are no longer the model's own.</source>
-        <translation type="unfinished"></translation>
+        <translation>無損失 (lossless): モデルが書いたはずの内容。典型 (typical): モデルが十分にありそうと見る内容も認めます。速くなりますが、応答はモデル自身のものではなくなります。</translation>
     </message>
     <message>
         <source>Matches of fewer tokens are not used.</source>
-        <translation type="unfinished"></translation>
+        <translation>これより短い一致は使いません。</translation>
     </message>
     <message>
         <source>Measuring how to read the EAGLE head</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE ヘッドの読み方を測定しています</translation>
     </message>
     <message>
         <source>Measuring this machine</source>
-        <translation type="unfinished"></translation>
+        <translation>このマシンを測定しています</translation>
     </message>
     <message>
         <source>Medusa</source>
-        <translation type="unfinished"></translation>
+        <translation>Medusa</translation>
     </message>
     <message>
         <source>Medusa heads do not say their size in their config.</source>
-        <translation type="unfinished"></translation>
+        <translation>Medusa ヘッドは、設定に大きさを記していません。</translation>
     </message>
     <message>
         <source>N-gram</source>
-        <translation type="unfinished"></translation>
+        <translation>n-gram</translation>
     </message>
     <message>
         <source>N-grams tried in one pass.</source>
-        <translation type="unfinished"></translation>
+        <translation>1 パスで試す n-gram の数。</translation>
     </message>
     <message>
         <source>Name five fruits and a use of each.</source>
-        <translation type="unfinished"></translation>
+        <translation>果物を五つ挙げ、それぞれの使い道を一つ書いてください。</translation>
     </message>
     <message>
         <source>Name {0}, or write paths of ranks such as [[0], [1], [0, 0]].</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} を指定するか、[[0], [1], [0, 0]] のような順位の道筋を書いてください。</translation>
     </message>
     <message>
         <source>Names look like owner/model.</source>
-        <translation type="unfinished"></translation>
+        <translation>名前は owner/model の形です。</translation>
     </message>
     <message>
         <source>Needs bfloat16. Trained on English; users measured an acceptance length of only 2.14.</source>
-        <translation type="unfinished"></translation>
+        <translation>bfloat16 が必要です。英語で学習。利用者が測定した受理長は 2.14 にとどまります。</translation>
     </message>
     <message>
         <source>Needs {0}{1} GB; {2} GB of {3} can be used.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0}{1} GB 必要です。{3} のうち {2} GB が使えます。</translation>
     </message>
     <message>
         <source>Needs {0}{1} of {2} GB that can be used; {3} GB stay free.</source>
-        <translation type="unfinished"></translation>
+        <translation>使える {2} GB のうち {0}{1} GB が必要です。{3} GB が残ります。</translation>
     </message>
     <message>
         <source>No EAGLE head was chosen for this model. Choose one to switch EAGLE on.</source>
-        <translation type="unfinished"></translation>
+        <translation>このモデルの EAGLE ヘッドが選ばれていません。EAGLE をオンにするには選んでください。</translation>
     </message>
     <message>
         <source>No model is loaded.</source>
@@ -4640,19 +4656,19 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Not by EAGLE's authors.</source>
-        <translation type="unfinished"></translation>
+        <translation>EAGLE の作者によるものではありません。</translation>
     </message>
     <message>
         <source>Nothing is adapted. The sizes to begin with: {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>何も調整しません。開始時の大きさ: {0}。</translation>
     </message>
     <message>
         <source>Only http:// and https:// proxies are understood.</source>
-        <translation type="unfinished"></translation>
+        <translation>使えるプロキシは http:// と https:// だけです。</translation>
     </message>
     <message>
         <source>Packing the weights</source>
-        <translation type="unfinished"></translation>
+        <translation>重みを詰めています</translation>
     </message>
     <message>
         <source>Plain decoding</source>
@@ -4660,587 +4676,587 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Preparing the model was stopped.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルの準備を停止しました。</translation>
     </message>
     <message>
         <source>Prompt lookup</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプト照合 (Prompt lookup)</translation>
     </message>
     <message>
         <source>Put all its parts into the same folder, then choose it again.</source>
-        <translation type="unfinished"></translation>
+        <translation>すべての部分を同じフォルダーに置いて、もう一度選んでください。</translation>
     </message>
     <message>
         <source>Quantising the weights (once)</source>
-        <translation type="unfinished"></translation>
+        <translation>重みを量子化しています (初回のみ)</translation>
     </message>
     <message>
         <source>Reading the tokenizer</source>
-        <translation type="unfinished"></translation>
+        <translation>トークナイザーを読み込んでいます</translation>
     </message>
     <message>
         <source>Reading the weights</source>
-        <translation type="unfinished"></translation>
+        <translation>重みを読み取っています</translation>
     </message>
     <message>
         <source>Refresh the list.</source>
-        <translation type="unfinished"></translation>
+        <translation>一覧を更新してください。</translation>
     </message>
     <message>
         <source>Restart the engine and write the reply again.</source>
-        <translation type="unfinished"></translation>
+        <translation>エンジンを再起動し、応答を書き直してください。</translation>
     </message>
     <message>
         <source>Row-wise int8 is a format for CPUs.</source>
-        <translation type="unfinished"></translation>
+        <translation>行ごとの int8 は CPU 用の形式です。</translation>
     </message>
     <message>
         <source>Rows verified in one pass of the target, root included.</source>
-        <translation type="unfinished"></translation>
+        <translation>ターゲットモデルの 1 パスで検証する行数。ルートを含みます。</translation>
     </message>
     <message>
         <source>Run Eyrie's set-up again on a machine with an NVIDIA GPU, or choose the device cpu.</source>
-        <translation type="unfinished"></translation>
+        <translation>NVIDIA GPU のあるマシンで Eyrie のセットアップをやり直すか、デバイス cpu を選んでください。</translation>
     </message>
     <message>
         <source>Run `git lfs pull` in that folder, or download the model in Eyrie.</source>
-        <translation type="unfinished"></translation>
+        <translation>そのフォルダーで `git lfs pull` を実行するか、Eyrie でモデルをダウンロードしてください。</translation>
     </message>
     <message>
         <source>Run `python packaging/bootstrap.py --repair` in the folder of Eyrie to install it again.</source>
-        <translation type="unfinished"></translation>
+        <translation>Eyrie のフォルダーで `python packaging/bootstrap.py --repair` を実行して、入れ直してください。</translation>
     </message>
     <message>
         <source>Run `python packaging/bootstrap.py` in the folder of Eyrie to install it.</source>
-        <translation type="unfinished"></translation>
+        <translation>Eyrie のフォルダーで `python packaging/bootstrap.py` を実行して、導入してください。</translation>
     </message>
     <message>
         <source>Scales the threshold down where the model is unsure, under typical acceptance.</source>
-        <translation type="unfinished"></translation>
+        <translation>典型受理で、モデルの確信が低い所ではしきい値を下げます。</translation>
     </message>
     <message>
         <source>Several heads guess the next positions all at once; a fixed tree combines their likeliest tokens.</source>
-        <translation type="unfinished"></translation>
+        <translation>複数のヘッドが次の位置を同時に推測し、固定ツリーが最も確率の高いトークンを組み合わせます。</translation>
     </message>
     <message>
         <source>Shorten the message, or start a new chat.</source>
-        <translation type="unfinished"></translation>
+        <translation>メッセージを短くするか、新しいチャットを始めてください。</translation>
     </message>
     <message>
         <source>Shortest match</source>
-        <translation type="unfinished"></translation>
+        <translation>最短の一致</translation>
     </message>
     <message>
         <source>Small and free; the best pair to begin with.</source>
-        <translation type="unfinished"></translation>
+        <translation>小さくて自由。始めるのに最適な組です。</translation>
     </message>
     <message>
         <source>Spec-Bench, A100 (overall, batch 1, greedy, 16 bits)</source>
-        <translation type="unfinished"></translation>
+        <translation>Spec-Bench、A100 (全体、バッチ 1、貪欲、16 ビット)</translation>
     </message>
     <message>
         <source>Spec-Bench, A100, with the dynamic tree of EAGLE-2 (overall, batch 1, greedy, 16 bits)</source>
-        <translation type="unfinished"></translation>
+        <translation>Spec-Bench、A100、EAGLE-2 の動的ツリー (全体、バッチ 1、貪欲、16 ビット)</translation>
     </message>
     <message>
         <source>Spec-Bench, RTX 3090 (overall, batch 1, greedy, 16 bits)</source>
-        <translation type="unfinished"></translation>
+        <translation>Spec-Bench、RTX 3090 (全体、バッチ 1、貪欲、16 ビット)</translation>
     </message>
     <message>
         <source>Spec-Bench, RTX 3090, with the dynamic tree of EAGLE-2 (overall, batch 1, greedy, 16 bits)</source>
-        <translation type="unfinished"></translation>
+        <translation>Spec-Bench、RTX 3090、EAGLE-2 の動的ツリー (全体、バッチ 1、貪欲、16 ビット)</translation>
     </message>
     <message>
         <source>SpecBundle, MT-bench at batch 1 with a chain of 3, 190 to 404 tokens/s</source>
-        <translation type="unfinished"></translation>
+        <translation>SpecBundle、MT-bench、バッチ 1、長さ 3 の鎖、190～404 トークン/秒</translation>
     </message>
     <message>
         <source>Start a new chat or shorten the messages.</source>
-        <translation type="unfinished"></translation>
+        <translation>新しいチャットを始めるか、メッセージを短くしてください。</translation>
     </message>
     <message>
         <source>Start a new chat, or take the system prompt out. If it happens again, use another model.</source>
-        <translation type="unfinished"></translation>
+        <translation>新しいチャットを始めるか、システムプロンプトを外してください。繰り返す場合は、別のモデルを使ってください。</translation>
     </message>
     <message>
         <source>The architecture “{0}” is not one that EAGLE runs on here.</source>
-        <translation type="unfinished"></translation>
+        <translation>アーキテクチャ「{0}」では、ここでは EAGLE が動きません。</translation>
     </message>
     <message>
         <source>The best of the three on mathematics and code.</source>
-        <translation type="unfinished"></translation>
+        <translation>三つの中で数学とコードに最も優れています。</translation>
     </message>
     <message>
         <source>The cache does not hold {0} at {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>キャッシュに {1} 時点の {0} がありません。</translation>
     </message>
     <message>
         <source>The catalogue lists it for this model; its files have not been looked at yet.</source>
-        <translation type="unfinished"></translation>
+        <translation>カタログではこのモデル用とされています。ファイルはまだ調べていません。</translation>
     </message>
     <message>
         <source>The chat template of {0} does not accept this conversation: {1}</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} のチャットテンプレートがこの会話を受け付けません: {1}</translation>
     </message>
     <message>
         <source>The chat template of {0} is broken (line {1}: {2}).</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} のチャットテンプレートが壊れています ({1} 行目: {2})。</translation>
     </message>
     <message>
         <source>The context of {0} tokens is full.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} トークンのコンテキストが満杯です。</translation>
     </message>
     <message>
         <source>The device “{0}” is not supported.</source>
-        <translation type="unfinished"></translation>
+        <translation>デバイス「{0}」には対応していません。</translation>
     </message>
     <message>
         <source>The disk is too full: {0} must be free for {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>ディスクの空きが足りません。{1} には {0} の空きが必要です。</translation>
     </message>
     <message>
         <source>The disk with {0} has {1} GB free; {2} still needs {3} GB.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} のあるディスクの空きは {1} GB ですが、{2} にはあと {3} GB 必要です。</translation>
     </message>
     <message>
         <source>The disk with {0} is full.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} のあるディスクがいっぱいです。</translation>
     </message>
     <message>
         <source>The download failed: {0}: {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>ダウンロードに失敗しました: {0}: {1}。</translation>
     </message>
     <message>
         <source>The draft model cannot be used.</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフトモデルを使えません。</translation>
     </message>
     <message>
         <source>The draft vocabulary has not been verified.</source>
-        <translation type="unfinished"></translation>
+        <translation>ドラフト語彙は検証されていません。</translation>
     </message>
     <message>
         <source>The engine failed: {0}: {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>エンジンが失敗しました: {0}: {1}。</translation>
     </message>
     <message>
         <source>The engine stopped before it got the prompt.</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプトを受け取る前にエンジンが停止しました。</translation>
     </message>
     <message>
         <source>The file counts {0} Medusa heads of {1} blocks, more than make sense.</source>
-        <translation type="unfinished"></translation>
+        <translation>ファイルの Medusa ヘッドは {1} ブロックが {0} 個で、多すぎます。</translation>
     </message>
     <message>
         <source>The file holds no whole Medusa head.</source>
-        <translation type="unfinished"></translation>
+        <translation>ファイルに完全な Medusa ヘッドがありません。</translation>
     </message>
     <message>
         <source>The files are incomplete or of another kind of model. {0}</source>
-        <translation type="unfinished"></translation>
+        <translation>ファイルが不完全か、別の種類のモデルです。{0}</translation>
     </message>
     <message>
         <source>The files do not belong together, or the architecture is another: choose another model.</source>
-        <translation type="unfinished"></translation>
+        <translation>ファイルどうしが合わないか、アーキテクチャが異なります。別のモデルを選んでください。</translation>
     </message>
     <message>
         <source>The files do not belong together: delete the model and download it again.</source>
-        <translation type="unfinished"></translation>
+        <translation>ファイルどうしが合いません。モデルを削除して、ダウンロードし直してください。</translation>
     </message>
     <message>
         <source>The folder {0} cannot be made ({1}).</source>
-        <translation type="unfinished"></translation>
+        <translation>フォルダー {0} を作れません ({1})。</translation>
     </message>
     <message>
         <source>The head has biases in its MLP, which no known format has.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドの MLP にバイアスがあり、既知のどの形式とも異なります。</translation>
     </message>
     <message>
         <source>The head is quantised.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドが量子化されています。</translation>
     </message>
     <message>
         <source>The head uses {0} where silu is known.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドは {0} を使いますが、対応しているのは silu です。</translation>
     </message>
     <message>
         <source>The head was made for {0}, which has the same shape; with another model it drafts worse.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドは同じ形の {0} 用に作られています。別のモデルではドラフトの質が落ちます。</translation>
     </message>
     <message>
         <source>The head was trained on Chinese.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドは中国語で学習しています。</translation>
     </message>
     <message>
         <source>The head was trained on replies with thinking, which this model does not do: it drafts less well.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドは思考つきの応答で学習していますが、このモデルは思考しないため、ドラフトの質が落ちます。</translation>
     </message>
     <message>
         <source>The head was trained on replies with thinking: leave thinking on, or it drafts less well.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドは思考つきの応答で学習しています。思考をオンにしておかないと、ドラフトの質が落ちます。</translation>
     </message>
     <message>
         <source>The head was trained on replies with thinking; where thinking is off it drafts less well.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドは思考つきの応答で学習しています。思考がオフだとドラフトの質が落ちます。</translation>
     </message>
     <message>
         <source>The head was trained on replies without thinking, and this model always thinks: it drafts less well.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドは思考なしの応答で学習していますが、このモデルは常に思考するため、ドラフトの質が落ちます。</translation>
     </message>
     <message>
         <source>The head was trained on replies without thinking: switch thinking off, or it drafts less well.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドは思考なしの応答で学習しています。思考をオフにしないと、ドラフトの質が落ちます。</translation>
     </message>
     <message>
         <source>The head was trained on texts of up to {0} tokens; in longer chats it drafts less well.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドは {0} トークンまでのテキストで学習しています。長いチャットではドラフトの質が落ちます。</translation>
     </message>
     <message>
         <source>The head's config.json makes no sense: {0} is {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドの config.json が正しくありません: {0} は {1} です。</translation>
     </message>
     <message>
         <source>The head's config.json makes no sense: {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドの config.json が正しくありません: {0}。</translation>
     </message>
     <message>
         <source>The head's files leave open how to read it. Measured on the model's own replies: {0} ({1} tokens a step, otherwise {2}).</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドのファイルからは読み方が決まりません。モデル自身の応答で測定した結果: {0} (1 ステップ {1} トークン、ほかは {2})。</translation>
     </message>
     <message>
         <source>The head's folder {0} does not exist.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドのフォルダー {0} がありません。</translation>
     </message>
     <message>
         <source>The header of the head's file is damaged.</source>
-        <translation type="unfinished"></translation>
+        <translation>ヘッドのファイルのヘッダーが壊れています。</translation>
     </message>
     <message>
         <source>The header of {0} is damaged (a gap or overlap at byte {1}).</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} のヘッダーが壊れています ({1} バイト目にすき間または重なり)。</translation>
     </message>
     <message>
         <source>The header of {0} is damaged ({1}).</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} のヘッダーが壊れています ({1})。</translation>
     </message>
     <message>
         <source>The hub at {0} cannot be reached ({1}).</source>
-        <translation type="unfinished"></translation>
+        <translation>ハブ {0} に接続できません ({1})。</translation>
     </message>
     <message>
         <source>The hub cannot be reached, because {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>ハブに接続できません。理由: {0}。</translation>
     </message>
     <message>
         <source>The hub describes {0} in a way that cannot be used.</source>
-        <translation type="unfinished"></translation>
+        <translation>ハブの {0} の記述は使えない形です。</translation>
     </message>
     <message>
         <source>The hub does not accept the token: it is wrong, or it has expired or been revoked.</source>
-        <translation type="unfinished"></translation>
+        <translation>ハブがトークンを受け付けません。誤っているか、期限切れか、取り消されています。</translation>
     </message>
     <message>
         <source>The hub has no such {0}: {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>ハブにその {0} はありません: {1}。</translation>
     </message>
     <message>
         <source>The hub is busy (status {0}).</source>
-        <translation type="unfinished"></translation>
+        <translation>ハブが混み合っています (ステータス {0})。</translation>
     </message>
     <message>
         <source>The hub is not asked, because HF_HUB_OFFLINE is set.</source>
-        <translation type="unfinished"></translation>
+        <translation>HF_HUB_OFFLINE が設定されているため、ハブに問い合わせません。</translation>
     </message>
     <message>
         <source>The hub refuses access to {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>ハブが {0} へのアクセスを拒否しました。</translation>
     </message>
     <message>
         <source>The hub refuses the request for {0} (status {1}).</source>
-        <translation type="unfinished"></translation>
+        <translation>ハブが {0} の要求を拒否しました (ステータス {1})。</translation>
     </message>
     <message>
         <source>The hub sends the download to an address that is not encrypted.</source>
-        <translation type="unfinished"></translation>
+        <translation>ハブがダウンロードを暗号化されていないアドレスに転送しています。</translation>
     </message>
     <message>
         <source>The installed torch is the version for CPUs.</source>
-        <translation type="unfinished"></translation>
+        <translation>導入されている torch は CPU 版です。</translation>
     </message>
     <message>
         <source>The length of n-grams not to repeat is {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>繰り返しを禁じる n-gram の長さが {0} です。</translation>
     </message>
     <message>
         <source>The loaded head is for {0}. Choose an {1} head for this model.</source>
-        <translation type="unfinished"></translation>
+        <translation>読み込まれたヘッドは {0} 用です。このモデル用の {1} ヘッドを選んでください。</translation>
     </message>
     <message>
         <source>The margin was asked of a token that the model does not have.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルにないトークンの差が求められました。</translation>
     </message>
     <message>
         <source>The model alone, one token at a time: what every other method is measured against.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルだけで 1 トークンずつ。ほかの方式はすべてこれを基準に測ります。</translation>
     </message>
     <message>
         <source>The model fills a window of future positions beside its own next token and keeps the n-grams that come up. Needs no second model, but many rows a pass.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルが次のトークンと並行して先の位置のウィンドウを埋め、現れた n-gram を取っておきます。別のモデルは不要ですが、1 パスの行数は多くなります。</translation>
     </message>
     <message>
         <source>The model has the tensor {0}{1}, which its config.json does not explain.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルにテンソル {0}{1} がありますが、config.json からは説明できません。</translation>
     </message>
     <message>
         <source>The model in {0} lacks the tensor {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} のモデルにテンソル {1} がありません。</translation>
     </message>
     <message>
         <source>The model is a mixture of experts, where drafting gains little.</source>
-        <translation type="unfinished"></translation>
+        <translation>専門家混合モデルのため、ドラフトの効果はわずかです。</translation>
     </message>
     <message>
         <source>The model is ready</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルの準備ができました</translation>
     </message>
     <message>
         <source>The model lacks the tensor {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルにテンソル {0} がありません。</translation>
     </message>
     <message>
         <source>The model runs without EAGLE.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルは EAGLE なしで動きます。</translation>
     </message>
     <message>
         <source>The model that is loaded now is unloaded first.</source>
-        <translation type="unfinished"></translation>
+        <translation>今読み込まれているモデルは、先に解放されます。</translation>
     </message>
     <message>
         <source>The model's {0} is not supported.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルの {0} には対応していません。</translation>
     </message>
     <message>
         <source>The most tokens at the end of the text that are looked for earlier in it.</source>
-        <translation type="unfinished"></translation>
+        <translation>テキストの末尾から、前方で探すトークンの最大数。</translation>
     </message>
     <message>
         <source>The official head with the paper's best numbers (5.51 there).</source>
-        <translation type="unfinished"></translation>
+        <translation>論文で最良の数値 (5.51) の公式ヘッド。</translation>
     </message>
     <message>
         <source>The official head, for a model that thinks before it answers.</source>
-        <translation type="unfinished"></translation>
+        <translation>答える前に考えるモデル用の公式ヘッド。</translation>
     </message>
     <message>
         <source>The official head; trained on texts of up to 2,048 tokens.</source>
-        <translation type="unfinished"></translation>
+        <translation>公式ヘッド。2,048 トークンまでのテキストで学習。</translation>
     </message>
     <message>
         <source>The package {0} with the demo model is not installed ({1} is missing).</source>
-        <translation type="unfinished"></translation>
+        <translation>デモモデルのパッケージ {0} が導入されていません ({1} がありません)。</translation>
     </message>
     <message>
         <source>The part of Eyrie that talks to the hub stopped unexpectedly.</source>
-        <translation type="unfinished"></translation>
+        <translation>ハブと通信する Eyrie の部分が予期せず停止しました。</translation>
     </message>
     <message>
         <source>The place is at token {0}, the context holds {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>その位置はトークン {0} ですが、コンテキストは {1} までです。</translation>
     </message>
     <message>
         <source>The prompt has {0} tokens, the context holds {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプトは {0} トークンですが、コンテキストは {1} までです。</translation>
     </message>
     <message>
         <source>The prompt is empty.</source>
-        <translation type="unfinished"></translation>
+        <translation>プロンプトが空です。</translation>
     </message>
     <message>
         <source>The proxy {0} asks for a name and a password, or does not accept those it was given.</source>
-        <translation type="unfinished"></translation>
+        <translation>プロキシ {0} が名前とパスワードを求めているか、渡されたものを受け付けません。</translation>
     </message>
     <message>
         <source>The proxy {0} cannot be used: its address is wrong, or it is a SOCKS proxy.</source>
-        <translation type="unfinished"></translation>
+        <translation>プロキシ {0} は使えません。アドレスが誤っているか、SOCKS プロキシです。</translation>
     </message>
     <message>
         <source>The proxy {0} does not let anything through to {1} (status {2}).</source>
-        <translation type="unfinished"></translation>
+        <translation>プロキシ {0} が {1} への通信を通しません (ステータス {2})。</translation>
     </message>
     <message>
         <source>The published tree, or paths of ranks such as [[0], [1], [0, 0]]; its likeliest part is used where nodes or depth allow no more.</source>
-        <translation type="unfinished"></translation>
+        <translation>公表されたツリー、または [[0], [1], [0, 0]] のような順位の道筋。ノードや深さに収まらない場合は、最も確率の高い部分を使います。</translation>
     </message>
     <message>
         <source>The quantised weights in {0} cannot be read.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} の量子化された重みを読めません。</translation>
     </message>
     <message>
         <source>The repetition penalty is {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>繰り返しペナルティが {0} です。</translation>
     </message>
     <message>
         <source>The reply length is {0} tokens.</source>
-        <translation type="unfinished"></translation>
+        <translation>応答の長さが {0} トークンです。</translation>
     </message>
     <message>
         <source>The target stays in its own MXFP4.</source>
-        <translation type="unfinished"></translation>
+        <translation>ターゲットモデルは元の MXFP4 のままです。</translation>
     </message>
     <message>
         <source>The temperature is {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>温度が {0} です。</translation>
     </message>
     <message>
         <source>The tensor {0} has shape {1} where config.json asks for {2}.</source>
-        <translation type="unfinished"></translation>
+        <translation>テンソル {0} の形は {1} ですが、config.json では {2} です。</translation>
     </message>
     <message>
         <source>The tensor {0} has {1} bytes for {2} × {3}.</source>
-        <translation type="unfinished"></translation>
+        <translation>テンソル {0} は {2} × {3} に対して {1} バイトです。</translation>
     </message>
     <message>
         <source>The tensor {0} holds values that are not finite numbers (NaN or infinity).</source>
-        <translation type="unfinished"></translation>
+        <translation>テンソル {0} に有限でない値があります (NaN または無限大)。</translation>
     </message>
     <message>
         <source>The tensor {0} holds {1}, not numbers of 16 or 32 bits.</source>
-        <translation type="unfinished"></translation>
+        <translation>テンソル {0} は {1} で、16 ビットや 32 ビットの数ではありません。</translation>
     </message>
     <message>
         <source>The tensor {0} is both in {1} and in {2}.</source>
-        <translation type="unfinished"></translation>
+        <translation>テンソル {0} が {1} と {2} の両方にあります。</translation>
     </message>
     <message>
         <source>The tensor {0} is in two of the head's files.</source>
-        <translation type="unfinished"></translation>
+        <translation>テンソル {0} がヘッドの二つのファイルにあります。</translation>
     </message>
     <message>
         <source>The tensor {0} of {1} has shape {2} where {3} is expected.</source>
-        <translation type="unfinished"></translation>
+        <translation>{1} のテンソル {0} の形は {2} ですが、{3} が期待されます。</translation>
     </message>
     <message>
         <source>The tensor {0} of {1} is quantised in an unknown way ({2}).</source>
-        <translation type="unfinished"></translation>
+        <translation>{1} のテンソル {0} は未知の方法で量子化されています ({2})。</translation>
     </message>
     <message>
         <source>The tensor {0}.absmax or .quant_map has an unexpected size.</source>
-        <translation type="unfinished"></translation>
+        <translation>テンソル {0}.absmax または .quant_map の大きさが想定と異なります。</translation>
     </message>
     <message>
         <source>The tensor {0}.g_idx has groups of unequal size.</source>
-        <translation type="unfinished"></translation>
+        <translation>テンソル {0}.g_idx のグループの大きさがそろっていません。</translation>
     </message>
     <message>
         <source>The tensor {0}.weight has shape {1} where config.json asks for {2}.</source>
-        <translation type="unfinished"></translation>
+        <translation>テンソル {0}.weight の形は {1} ですが、config.json では {2} です。</translation>
     </message>
     <message>
         <source>The tensor {0}.{1} is damaged ({2}).</source>
-        <translation type="unfinished"></translation>
+        <translation>テンソル {0}.{1} が壊れています ({2})。</translation>
     </message>
     <message>
         <source>The token may not read gated repositories such as {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>このトークンでは、{0} のようなアクセス制限のあるリポジトリを読めません。</translation>
     </message>
     <message>
         <source>The tokenizer in {0} cannot be converted ({1}).</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} のトークナイザーを変換できません ({1})。</translation>
     </message>
     <message>
         <source>The tokenizer of {0} decodes with {1}, which cannot be shown as it is written.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} のトークナイザーは {1} でデコードするため、書きながら表示できません。</translation>
     </message>
     <message>
         <source>The tree “{0}” makes no sense: {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>ツリー「{0}」が正しくありません: {1}。</translation>
     </message>
     <message>
         <source>The {0} is full.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} がいっぱいです。</translation>
     </message>
     <message>
         <source>There is no GPU {0}; {1} were found.</source>
-        <translation type="unfinished"></translation>
+        <translation>GPU {0} はありません。見つかったのは {1} 基です。</translation>
     </message>
     <message>
         <source>There is no file {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>ファイル {0} がありません。</translation>
     </message>
     <message>
         <source>There is no method “{0}”.</source>
-        <translation type="unfinished"></translation>
+        <translation>方式「{0}」はありません。</translation>
     </message>
     <message>
         <source>There is no model folder {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルのフォルダー {0} がありません。</translation>
     </message>
     <message>
         <source>There is no model folder {0}: it {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>モデルのフォルダー {0} がありません: it {1}。</translation>
     </message>
     <message>
         <source>There is no user message to answer.</source>
-        <translation type="unfinished"></translation>
+        <translation>答えるべきユーザーのメッセージがありません。</translation>
     </message>
     <message>
         <source>These Medusa heads come inside a model that was trained with them (Medusa-2).</source>
-        <translation type="unfinished"></translation>
+        <translation>これらの Medusa ヘッドは、一緒に学習したモデルの中にあります (Medusa-2)。</translation>
     </message>
     <message>
         <source>This drafter is of the kind {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>このドラフターの種類は {0} です。</translation>
     </message>
     <message>
         <source>This failed: {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>失敗しました: {0}。</translation>
     </message>
     <message>
         <source>This head belongs to another model. {0}{1}</source>
-        <translation type="unfinished"></translation>
+        <translation>このヘッドは別のモデルのものです。{0}{1}</translation>
     </message>
     <message>
         <source>This head does not say which layers it taps, and the usual ones do not exist in a model of {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>このヘッドにはどの層を読むかが書かれておらず、{0} のモデルには通常の層がありません。</translation>
     </message>
     <message>
         <source>This head drafts all tokens at once, which is not supported.</source>
-        <translation type="unfinished"></translation>
+        <translation>このヘッドはすべてのトークンを一度にドラフトします。この方式には対応していません。</translation>
     </message>
     <message>
         <source>This head guesses no better than chance for this model: it foresees nothing of the model's own replies. It was made for another model, or its file is damaged. Replies stay right, but they do not get faster: choose another head, or chat without one.</source>
-        <translation type="unfinished"></translation>
+        <translation>このヘッドの推測は、このモデルでは偶然と変わりません。モデル自身の応答を何も予測できません。別のモデル用か、ファイルが壊れています。応答は正しいままですが、速くはなりません。別のヘッドを選ぶか、ヘッドなしでチャットしてください。</translation>
     </message>
     <message>
         <source>This head has DeepSeek's multi-head latent attention.</source>
-        <translation type="unfinished"></translation>
+        <translation>このヘッドは DeepSeek の multi-head latent attention を使っています。</translation>
     </message>
     <message>
         <source>This head reads the model's final state only, a variant of EAGLE-3 that is not supported.</source>
-        <translation type="unfinished"></translation>
+        <translation>このヘッドはモデルの最終状態だけを読みます。EAGLE-3 のこの変種には対応していません。</translation>
     </message>
     <message>
         <source>This head sets {0} to {1}, a variant that is not supported.</source>
-        <translation type="unfinished"></translation>
+        <translation>このヘッドは {0} を {1} に設定しています。この変種には対応していません。</translation>
     </message>
     <message>
         <source>This is a {0} drafter, not an EAGLE head.</source>
-        <translation type="unfinished"></translation>
+        <translation>これは {0} のドラフターで、EAGLE ヘッドではありません。</translation>
     </message>
     <message>
         <source>This is no EAGLE head: it has no attention layer of its own.</source>
-        <translation type="unfinished"></translation>
+        <translation>これは EAGLE ヘッドではありません。自身のアテンション層がありません。</translation>
     </message>
     <message>
         <source>This is no EAGLE head: it has several layers, as a whole model has.</source>
-        <translation type="unfinished"></translation>
+        <translation>これは EAGLE ヘッドではありません。モデル全体のように複数の層があります。</translation>
     </message>
     <message>
         <source>This is no EAGLE-3 head: {0} holds a head {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>これは EAGLE-3 のヘッドではありません: {0} にあるのは {1} のヘッドです。</translation>
     </message>
     <message>
         <source>Token ids are 0 to {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>トークン ID は 0 から {0} までです。</translation>
     </message>
     <message>
         <source>Top-k</source>
@@ -5248,67 +5264,67 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Tree</source>
-        <translation type="unfinished"></translation>
+        <translation>ツリー</translation>
     </message>
     <message>
         <source>Try again in a few minutes.</source>
-        <translation type="unfinished"></translation>
+        <translation>数分後にもう一度試してください。</translation>
     </message>
     <message>
         <source>Try again later, or from another network: something on the way changes the data.</source>
-        <translation type="unfinished"></translation>
+        <translation>後で、または別のネットワークから試してください。途中の何かがデータを変えています。</translation>
     </message>
     <message>
         <source>Try again later.</source>
-        <translation type="unfinished"></translation>
+        <translation>後でもう一度試してください。</translation>
     </message>
     <message>
         <source>Try again.</source>
-        <translation type="unfinished"></translation>
+        <translation>もう一度試してください。</translation>
     </message>
     <message>
         <source>Try again; if it stays, report it.</source>
-        <translation type="unfinished"></translation>
+        <translation>もう一度試してください。続くようなら報告してください。</translation>
     </message>
     <message>
         <source>Try later.</source>
-        <translation type="unfinished"></translation>
+        <translation>後で試してください。</translation>
     </message>
     <message>
         <source>Type a message first.</source>
-        <translation type="unfinished"></translation>
+        <translation>先にメッセージを入力してください。</translation>
     </message>
     <message>
         <source>Typical: delta</source>
-        <translation type="unfinished"></translation>
+        <translation>典型: デルタ</translation>
     </message>
     <message>
         <source>Typical: threshold</source>
-        <translation type="unfinished"></translation>
+        <translation>典型: しきい値</translation>
     </message>
     <message>
         <source>Update the NVIDIA driver, or choose the device cpu.</source>
-        <translation type="unfinished"></translation>
+        <translation>NVIDIA ドライバーを更新するか、デバイス cpu を選んでください。</translation>
     </message>
     <message>
         <source>Use a model that is already here, or unset HF_HUB_OFFLINE and start Eyrie again.</source>
-        <translation type="unfinished"></translation>
+        <translation>すでにあるモデルを使うか、HF_HUB_OFFLINE を解除して Eyrie を再起動してください。</translation>
     </message>
     <message>
         <source>Waiting for another Eyrie that prepares the same model</source>
-        <translation type="unfinished"></translation>
+        <translation>同じモデルを準備している別の Eyrie を待っています</translation>
     </message>
     <message>
         <source>Weights quantised by {0} are not read here.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} で量子化された重みは、ここでは読めません。</translation>
     </message>
     <message>
         <source>What had come is kept: continue it, or write it again.</source>
-        <translation type="unfinished"></translation>
+        <translation>届いた分は残っています。続けるか、書き直してください。</translation>
     </message>
     <message>
         <source>What has arrived is kept. Check {0} and resume the download.</source>
-        <translation type="unfinished"></translation>
+        <translation>届いた分は残っています。{0} を確認して、ダウンロードを再開してください。</translation>
     </message>
     <message>
         <source>Window</source>
@@ -5316,403 +5332,403 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Write a Python function that reverses a list.</source>
-        <translation type="unfinished"></translation>
+        <translation>リストを逆順にする Python の関数を書いてください。</translation>
     </message>
     <message>
         <source>Write a message and send it.</source>
-        <translation type="unfinished"></translation>
+        <translation>メッセージを書いて送信してください。</translation>
     </message>
     <message>
         <source>Write them into HTTP_PROXY and HTTPS_PROXY (http://name:password@host:port), then start Eyrie again.</source>
-        <translation type="unfinished"></translation>
+        <translation>HTTP_PROXY と HTTPS_PROXY に書き込み (http://name:password@host:port)、Eyrie を再起動してください。</translation>
     </message>
     <message>
         <source>Writing into {0} failed ({1}).</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} への書き込みに失敗しました ({1})。</translation>
     </message>
     <message>
         <source>a namespace cannot hold {0}</source>
-        <translation type="unfinished"></translation>
+        <translation>名前空間に {0} は入れられません</translation>
     </message>
     <message>
         <source>bitsandbytes, which 4-bit weights need, does not load ({0}: {1}).</source>
-        <translation type="unfinished"></translation>
+        <translation>4 ビットの重みに必要な bitsandbytes を読み込めません ({0}: {1})。</translation>
     </message>
     <message>
         <source>config.json lacks or garbles a field: {0}.</source>
-        <translation type="unfinished"></translation>
+        <translation>config.json に項目がないか、壊れています: {0}。</translation>
     </message>
     <message>
         <source>its author, 147 to 231 tokens/s</source>
-        <translation type="unfinished"></translation>
+        <translation>作者による、147～231 トークン/秒</translation>
     </message>
     <message>
         <source>its author, 186 to 365 tokens/s on an H200 with SGLang</source>
-        <translation type="unfinished"></translation>
+        <translation>作者による、H200 と SGLang で 186～365 トークン/秒</translation>
     </message>
     <message>
         <source>torch finds no NVIDIA GPU.</source>
-        <translation type="unfinished"></translation>
+        <translation>torch が NVIDIA GPU を見つけられません。</translation>
     </message>
     <message>
         <source>transformers cannot load {0} either: {1}</source>
-        <translation type="unfinished"></translation>
+        <translation>transformers でも {0} を読み込めません: {1}</translation>
     </message>
     <message>
         <source>{0} arrived damaged: {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} が壊れて届きました: {1}。</translation>
     </message>
     <message>
         <source>{0} cannot be read ({1}).</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} を読めません ({1})。</translation>
     </message>
     <message>
         <source>{0} cannot be read as JSON: {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} を JSON として読めません: {1}。</translation>
     </message>
     <message>
         <source>{0} cannot be read: {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} を読めません: {1}。</translation>
     </message>
     <message>
         <source>{0} cannot be used here.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} はここでは使えません。</translation>
     </message>
     <message>
         <source>{0} cannot be written: {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} に書き込めません: {1}。</translation>
     </message>
     <message>
         <source>{0} changed on the hub while it was downloaded.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は、ダウンロード中にハブで変更されました。</translation>
     </message>
     <message>
         <source>{0} could not be downloaded: {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} をダウンロードできませんでした: {1}。</translation>
     </message>
     <message>
         <source>{0} does not exist.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} がありません。</translation>
     </message>
     <message>
         <source>{0} does not hold a JSON object.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} に JSON オブジェクトがありません。</translation>
     </message>
     <message>
         <source>{0} does not hold named tensors.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} に名前付きテンソルがありません。</translation>
     </message>
     <message>
         <source>{0} does not list the head's files.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} にヘッドのファイルの一覧がありません。</translation>
     </message>
     <message>
         <source>{0} does not say what kind each token is.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} に各トークンの種類が書かれていません。</translation>
     </message>
     <message>
         <source>{0} has a token twice in its vocabulary.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} の語彙に同じトークンが二度あります。</translation>
     </message>
     <message>
         <source>{0} has a tokenizer of kind {1}, which cannot be converted yet.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} のトークナイザーは {1} で、まだ変換できません。</translation>
     </message>
     <message>
         <source>{0} has an unknown tensor: {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} に未知のテンソルがあります: {1}。</translation>
     </message>
     <message>
         <source>{0} has another vocabulary than the model. Choose a smaller model of the same family.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} の語彙はモデルと異なります。同じ系列の小さなモデルを選んでください。</translation>
     </message>
     <message>
         <source>{0} has neither {1} nor {2}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} に {1} も {2} もありません。</translation>
     </message>
     <message>
         <source>{0} has no file {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} にファイル {1} がありません。</translation>
     </message>
     <message>
         <source>{0} has no setting “{1}”.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} に設定「{1}」はありません。</translation>
     </message>
     <message>
         <source>{0} has no such {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} にその {1} はありません。</translation>
     </message>
     <message>
         <source>{0} has no tokenizer.json.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} に tokenizer.json がありません。</translation>
     </message>
     <message>
         <source>{0} has no {1}, only {2}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} に {1} がなく、{2} だけがあります。</translation>
     </message>
     <message>
         <source>{0} holds more than tensors and was not opened: {1}</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} にはテンソル以外のものが含まれるため、開きませんでした: {1}</translation>
     </message>
     <message>
         <source>{0} holds no GGUF files.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} に GGUF ファイルがありません。</translation>
     </message>
     <message>
         <source>{0} holds no JSON object.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} に JSON オブジェクトがありません。</translation>
     </message>
     <message>
         <source>{0} holds no weights that Eyrie can read.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} に Eyrie が読める重みがありません。</translation>
     </message>
     <message>
         <source>{0} holds numbers of the kind {1}, which torch lacks.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} に、torch にない種類 {1} の数があります。</translation>
     </message>
     <message>
         <source>{0} holds something other than tensors, which is not opened.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} にテンソル以外のものがあり、開きません。</translation>
     </message>
     <message>
         <source>{0} holds the tensor {1}, which {2} of this kind does not have.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} に、この種類の {2} にはないテンソル {1} があります。</translation>
     </message>
     <message>
         <source>{0} holds {1} GGUF files.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} に {1} 個の GGUF ファイルがあります。</translation>
     </message>
     <message>
         <source>{0} is a GGUF file of version {1}; versions 2 and 3 are known.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は GGUF のバージョン {1} のファイルです。対応しているのはバージョン 2 と 3 です。</translation>
     </message>
     <message>
         <source>{0} is a Git LFS pointer, not the weights themselves.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は Git LFS のポインターで、重みそのものではありません。</translation>
     </message>
     <message>
         <source>{0} is a sentencepiece model of another kind than Llama's.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は、Llama とは別の種類の sentencepiece モデルです。</translation>
     </message>
     <message>
         <source>{0} is a {1} model; only {2} can be read from GGUF.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は {1} のモデルです。GGUF から読めるのは {2} だけです。</translation>
     </message>
     <message>
         <source>{0} is gated, and your account has not been let in.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} にはアクセス制限があり、あなたのアカウントは許可されていません。</translation>
     </message>
     <message>
         <source>{0} is gated: the hub gives it only to people who are logged in.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} にはアクセス制限があり、ハブはログインした人にだけ渡します。</translation>
     </message>
     <message>
         <source>{0} is missing in {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{1} に {0} がありません。</translation>
     </message>
     <message>
         <source>{0} is missing, and so is pytorch_model.bin.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} も pytorch_model.bin もありません。</translation>
     </message>
     <message>
         <source>{0} is missing.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} がありません。</translation>
     </message>
     <message>
         <source>{0} is no GGUF file.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は GGUF ファイルではありません。</translation>
     </message>
     <message>
         <source>{0} is no plain list of named tensors.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は名前付きテンソルの単純な一覧ではありません。</translation>
     </message>
     <message>
         <source>{0} is no whole model: {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は完全なモデルではありません: {1}。</translation>
     </message>
     <message>
         <source>{0} is not a JSON object.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は JSON オブジェクトではありません。</translation>
     </message>
     <message>
         <source>{0} is not a complete PyTorch file: {1}</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は完全な PyTorch ファイルではありません: {1}</translation>
     </message>
     <message>
         <source>{0} is not a complete safetensors file: {1}</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は完全な safetensors ファイルではありません: {1}</translation>
     </message>
     <message>
         <source>{0} is not a complete safetensors file: {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は完全な safetensors ファイルではありません: {1}。</translation>
     </message>
     <message>
         <source>{0} is not a safetensors file ({1} bytes).</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は safetensors ファイルではありません ({1} バイト)。</translation>
     </message>
     <message>
         <source>{0} is not a sentencepiece model ({1}).</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は sentencepiece モデルではありません ({1})。</translation>
     </message>
     <message>
         <source>{0} is not a usable GGUF file: {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は使える GGUF ファイルではありません: {1}。</translation>
     </message>
     <message>
         <source>{0} is not supported.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} には対応していません。</translation>
     </message>
     <message>
         <source>{0} is not valid JSON: {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は正しい JSON ではありません: {1}。</translation>
     </message>
     <message>
         <source>{0} is one of several parts, and not all of them are here.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は複数の部分の一つで、すべてはそろっていません。</translation>
     </message>
     <message>
         <source>{0} is quantised as {1}, which cannot be converted.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は {1} で量子化されており、変換できません。</translation>
     </message>
     <message>
         <source>{0} is the largest that has room on the disk; {1} {2}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} はディスクに収まる最大のものです。{1} {2}。</translation>
     </message>
     <message>
         <source>{0} is the smallest; not even it has room on the disk.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} が最小ですが、それでもディスクに収まりません。</translation>
     </message>
     <message>
         <source>{0} is the usual choice: small, and close to the original.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} が一般的な選択です。小さく、元のモデルに近いです。</translation>
     </message>
     <message>
         <source>{0} is tried again.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} をもう一度試します。</translation>
     </message>
     <message>
         <source>{0} is truncated or damaged: its header runs past the end at {1} bytes.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は途中で切れているか壊れています。ヘッダーが末尾の {1} バイトを越えています。</translation>
     </message>
     <message>
         <source>{0} is truncated: {1} bytes where {2} are expected.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は途中で切れています: {1} バイトですが、{2} バイトが期待されます。</translation>
     </message>
     <message>
         <source>{0} is truncated: {1} bytes, and its header alone needs {2}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は途中で切れています: {1} バイトですが、ヘッダーだけで {2} バイト必要です。</translation>
     </message>
     <message>
         <source>{0} is {1}: {2} bytes where {3} are expected.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は {1}: {2} バイトですが、{3} バイトが期待されます。</translation>
     </message>
     <message>
         <source>{0} lacks the tensor {1}, which {2} says is in it.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} にテンソル {1} がありません。{2} によればあるはずです。</translation>
     </message>
     <message>
         <source>{0} lacks the tensor {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} にテンソル {1} がありません。</translation>
     </message>
     <message>
         <source>{0} lacks the tensor {1}{2}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} にテンソル {1}{2} がありません。</translation>
     </message>
     <message>
         <source>{0} lists no tensors.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} にテンソルの一覧がありません。</translation>
     </message>
     <message>
         <source>{0} names {1} as {2}, outside its vocabulary.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は {1} を {2} としていますが、語彙の外です。</translation>
     </message>
     <message>
         <source>{0} needs {1} GB of the {2} in {3}, and {4} of {5} GB are free{6}</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} には {3} の {2} が {1} GB 必要ですが、空きは {5} GB 中 {4} GB です{6}</translation>
     </message>
     <message>
         <source>{0} of {1} cannot be read: {2}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{1} の {0} を読めません: {2}。</translation>
     </message>
     <message>
         <source>{0} of {1} is no safetensors file: {2}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{1} の {0} は safetensors ファイルではありません: {2}。</translation>
     </message>
     <message>
         <source>{0} points outside of its folder: {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} が自分のフォルダーの外を指しています: {1}。</translation>
     </message>
     <message>
         <source>{0} runs through transformers.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} は transformers 経由で動きます。</translation>
     </message>
     <message>
         <source>{0} still needs {1} GB; the disk with {2} has {3} GB free.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} にはあと {1} GB 必要ですが、{2} のあるディスクの空きは {3} GB です。</translation>
     </message>
     <message>
         <source>{0} {1}: it makes the reply slower here. It is tried again after {2} tokens.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0} {1}: ここでは応答が遅くなるためです。{2} トークン後にもう一度試します。</translation>
     </message>
     <message>
         <source>{0}: config.json says {1} {2}, but the tensors have {3}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0}: config.json では {1} {2} ですが、テンソルは {3} です。</translation>
     </message>
     <message>
         <source>{0}: d2t points to token {1}, outside the vocabulary of {2}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0}: d2t がトークン {1} を指していますが、{2} の語彙の外です。</translation>
     </message>
     <message>
         <source>{0}: t2d does not mark the same tokens as d2t.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0}: t2d の印が d2t のトークンと一致しません。</translation>
     </message>
     <message>
         <source>{0}: the draft tokens in d2t are not strictly increasing.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0}: d2t のドラフトトークンが単調増加になっていません。</translation>
     </message>
     <message>
         <source>{0}: {1} belongs to other RoPE settings than config.json's.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0}: {1} は config.json とは別の RoPE 設定のものです。</translation>
     </message>
     <message>
         <source>{0}: {1} has shape {2}, expected {3}{4}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0}: {1} の形は {2} ですが、{3} が期待されます{4}。</translation>
     </message>
     <message>
         <source>{0}: {1} holds values that are not finite numbers.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0}: {1} に有限でない値があります。</translation>
     </message>
     <message>
         <source>{0}: {1} holds {2}, expected {3}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0}: {1} は {2} ですが、{3} が期待されます。</translation>
     </message>
     <message>
         <source>{0}: {1} is of the type {2}.</source>
-        <translation type="unfinished"></translation>
+        <translation>{0}: {1} の型は {2} です。</translation>
     </message>
     <message>
         <source>{0}× published: {1}.</source>
-        <translation type="unfinished"></translation>
+        <translation>公表値 {0} 倍: {1}。</translation>
     </message>
     <message>
         <source>{name} has no chat template of its own; the one its makers describe is used.</source>
-        <translation type="unfinished"></translation>
+        <translation>{name} には独自のチャットテンプレートがないため、作者が説明しているものを使います。</translation>
     </message>
     <message>
         <source>{name} has no chat template: it may be a base model, which continues text and was not taught to answer. A plain User/Assistant form is used. For answers, choose an instruction-tuned model (its name often ends in -it, -Instruct or -Chat).</source>
-        <translation type="unfinished"></translation>
+        <translation>{name} にはチャットテンプレートがありません。テキストを続けるだけで、答えることを学んでいない基盤モデルかもしれません。単純な User/Assistant 形式を使います。答えが必要なら、指示チューニング済みのモデルを選んでください (名前が -it、-Instruct、-Chat で終わることが多いです)。</translation>
     </message>
     <message>
         <source>“{0}” is no name of a repository.</source>
-        <translation type="unfinished"></translation>
+        <translation>「{0}」はリポジトリの名前ではありません。</translation>
     </message>
     <message>
         <source>“{0}” is not a device.</source>
-        <translation type="unfinished"></translation>
+        <translation>「{0}」はデバイスではありません。</translation>
     </message>
     <message>
         <source>“{0}” is not a weight format.</source>
-        <translation type="unfinished"></translation>
+        <translation>「{0}」は重みの形式ではありません。</translation>
     </message>
 </context>
 </TS>

@@ -1515,6 +1515,14 @@
         <translation>正在下载。</translation>
     </message>
     <message>
+        <source>Its download is paused.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
+        <source>Its download stopped; the reason is below.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>Keep it</source>
         <translation>保留</translation>
     </message>
@@ -1785,6 +1793,10 @@
         <translation>使用此令牌</translation>
     </message>
     <message>
+        <source>about {size} on disk</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message>
         <source>asking the hub which files there are…</source>
         <translation>正在向模型中心询问文件列表…</translation>
     </message>
@@ -2015,6 +2027,10 @@
     <message>
         <source>{size} head</source>
         <translation>头 {size}</translation>
+    </message>
+    <message>
+        <source>{size} on disk</source>
+        <translation type="unfinished"></translation>
     </message>
     <message>
         <source>{size} weights in {format}</source>
