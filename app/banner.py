@@ -65,6 +65,10 @@ class Banner(QWidget):
             and isinstance(widget := item.widget(), QPushButton)
         ]
 
+    def stops(self) -> list[QWidget]:
+        """Where Tab stops in here, behind the text, which keeps the place of its buttons."""
+        return [self.label, *self.offers(), self._close]
+
     def say(self, text: str, offers: tuple[Offer, ...] = (), details: str = "") -> None:
         """Show a text with buttons. ``details`` adds "Copy details"."""
         self.label.setText(text)
@@ -82,7 +86,7 @@ class Banner(QWidget):
             button = QPushButton(tr("Notices", "Copy details"))
             button.clicked.connect(self._copy)
             self._buttons.addWidget(button)
-        in_order([self.label, *self.offers(), self._close])
+        in_order(self.stops())
         self.show()
 
     def _take(self, offer: Offer) -> None:

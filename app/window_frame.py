@@ -9,7 +9,6 @@ from pathlib import Path
 from PySide6.QtCore import QByteArray, QEvent, QSettings, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
-    QAbstractButton,
     QLabel,
     QMainWindow,
     QSplitter,
@@ -132,11 +131,11 @@ class WindowFrame(QMainWindow):
         self.statusBar().addWidget(self.status, 1)
         self.statusBar().addPermanentWidget(self.numbers)
         self.commands.fill_menus(self.menuBar(), self.chat_list)
-        above = self.notices.findChildren(QAbstractButton)
+        above = [stop for strip in self.notices.findChildren(Banner) for stop in strip.stops()]
         in_order(
             [
-                *self.chat_list.stops(), *above, *self.empty.buttons, *self.transcript.stops(),
-                *self.editing.findChildren(QAbstractButton), *self.composer.stops(), self.toast.button,
+                *self.chat_list.stops(), self.notices.loading.cancel_button, *above, *self.empty.buttons, *self.transcript.stops(),
+                *self.editing.stops(), *self.composer.stops(), self.toast.button,
             ]
         )  # fmt: skip
 
