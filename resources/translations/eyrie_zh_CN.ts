@@ -5,7 +5,7 @@
     <name>About</name>
     <message>
         <source>A local chat that shows speculative decoding at work: what the EAGLE head drafts, and what the model accepts.</source>
-        <translation>一款展示推测解码过程的本地聊天应用：EAGLE 头起草了什么，模型又接受了什么。</translation>
+        <translation>展示投机解码实际运作的本地聊天：EAGLE 头起草了什么，模型接受了什么。</translation>
     </message>
     <message>
         <source>About Eyrie</source>
@@ -17,48 +17,48 @@
     <message numerus="yes">
         <source>%n chats could be saved from it.</source>
         <translation>
-            <numerusform>已从中救回 %n 个对话。</numerusform>
+            <numerusform>从中保住了 %n 个聊天。</numerusform>
         </translation>
     </message>
     <message>
         <source>&amp;Delete chat</source>
-        <translation>删除对话(&amp;D)</translation>
+        <translation>删除聊天(&amp;D)</translation>
     </message>
     <message>
         <source>&amp;Export chat…</source>
-        <translation>导出对话(&amp;E)…</translation>
+        <translation>导出聊天(&amp;E)…</translation>
     </message>
     <message>
         <source>&amp;Rename chat</source>
-        <translation>重命名对话(&amp;R)</translation>
+        <translation>重命名聊天(&amp;R)</translation>
     </message>
     <message>
         <source>A chat in this file is not complete: {error!r}.</source>
-        <translation>此文件中有一个对话不完整：{error!r}。</translation>
+        <translation>此文件中有一个聊天不完整：{error!r}。</translation>
     </message>
     <message>
         <source>A comparison of a chat in this file comes twice.</source>
-        <translation>此文件中某个对话的同一比较出现了两次。</translation>
+        <translation>此文件中某个聊天的一项对比出现了两次。</translation>
     </message>
     <message>
         <source>Chat: {name}</source>
-        <translation>对话：{name}</translation>
+        <translation>聊天：{name}</translation>
     </message>
     <message>
         <source>Chat: {name}, pinned</source>
-        <translation>对话：{name}，已置顶</translation>
+        <translation>聊天：{name}，已置顶</translation>
     </message>
     <message>
         <source>Chats</source>
-        <translation>对话</translation>
+        <translation>聊天</translation>
     </message>
     <message>
         <source>Chats cannot be kept in this session: {error}. What is written now is lost when Eyrie ends.</source>
-        <translation>本次会话无法保存对话：{error}。现在写下的内容会在 Eyrie 退出后丢失。</translation>
+        <translation>本次运行无法保存聊天：{error}。现在写的内容会在 Eyrie 退出时丢失。</translation>
     </message>
     <message>
         <source>Chats with everything (*.json)</source>
-        <translation>包含全部内容的对话 (*.json)</translation>
+        <translation>完整的聊天 (*.json)</translation>
     </message>
     <message>
         <source>Choose another file or folder.</source>
@@ -66,11 +66,11 @@
     </message>
     <message>
         <source>Export all chats</source>
-        <translation>导出所有对话</translation>
+        <translation>导出所有聊天</translation>
     </message>
     <message>
         <source>Export chat</source>
-        <translation>导出对话</translation>
+        <translation>导出聊天</translation>
     </message>
     <message>
         <source>Exported to {path}</source>
@@ -86,7 +86,7 @@
     </message>
     <message>
         <source>Import chats</source>
-        <translation>导入对话</translation>
+        <translation>导入聊天</translation>
     </message>
     <message>
         <source>Markdown to read (*.md)</source>
@@ -106,7 +106,7 @@
     </message>
     <message>
         <source>New chat</source>
-        <translation>新对话</translation>
+        <translation>新聊天</translation>
     </message>
     <message>
         <source>New folder</source>
@@ -114,15 +114,15 @@
     </message>
     <message>
         <source>No chat could be read from it.</source>
-        <translation>没有能从中读出的对话。</translation>
+        <translation>未能从中读出任何聊天。</translation>
     </message>
     <message>
         <source>No folder</source>
-        <translation>无文件夹</translation>
+        <translation>不放入文件夹</translation>
     </message>
     <message>
         <source>Nothing found</source>
-        <translation>未找到任何内容</translation>
+        <translation>没有找到</translation>
     </message>
     <message>
         <source>Older</source>
@@ -130,7 +130,7 @@
     </message>
     <message>
         <source>P&amp;in chat</source>
-        <translation>置顶对话(&amp;I)</translation>
+        <translation>置顶聊天(&amp;I)</translation>
     </message>
     <message>
         <source>Pinned</source>
@@ -138,11 +138,11 @@
     </message>
     <message>
         <source>Previous 30 days</source>
-        <translation>过去 30 天</translation>
+        <translation>最近 30 天</translation>
     </message>
     <message>
         <source>Previous 7 days</source>
-        <translation>过去 7 天</translation>
+        <translation>最近 7 天</translation>
     </message>
     <message>
         <source>Reply</source>
@@ -150,47 +150,47 @@
     </message>
     <message>
         <source>S&amp;ystem prompt and settings of this chat…</source>
-        <translation>此对话的系统提示词和设置(&amp;Y)…</translation>
+        <translation>此聊天的系统提示和设置(&amp;Y)…</translation>
     </message>
     <message>
         <source>Search chats</source>
-        <translation>搜索对话</translation>
+        <translation>搜索聊天</translation>
     </message>
     <message>
         <source>Search titles and messages of all chats</source>
-        <translation>搜索所有对话的标题和消息</translation>
+        <translation>搜索所有聊天的标题和消息</translation>
     </message>
     <message>
         <source>System prompt</source>
-        <translation>系统提示词</translation>
+        <translation>系统提示</translation>
     </message>
     <message>
         <source>The chat could not be exported: {reason}.</source>
-        <translation>无法导出对话：{reason}。</translation>
+        <translation>无法导出聊天：{reason}。</translation>
     </message>
     <message>
         <source>The chats cannot be saved: {error}. They are kept in memory and saved as soon as it works.</source>
-        <translation>无法保存对话：{error}。它们保留在内存中，一旦可行就会保存。</translation>
+        <translation>无法保存聊天：{error}。内容暂存于内存，一旦可行便会保存。</translation>
     </message>
     <message>
         <source>The chats could not be exported: {reason}.</source>
-        <translation>无法导出对话：{reason}。</translation>
+        <translation>无法导出聊天：{reason}。</translation>
     </message>
     <message>
         <source>The chats could not be imported: {reason}.</source>
-        <translation>无法导入对话：{reason}。</translation>
+        <translation>无法导入聊天：{reason}。</translation>
     </message>
     <message>
         <source>The chats were written by a newer version of Eyrie. They can be read here, but nothing new is kept. Update Eyrie, or choose another data folder with --data-dir.</source>
-        <translation>这些对话由更新版本的 Eyrie 写入。可以在此阅读，但不会保存新内容。请更新 Eyrie，或用 --data-dir 选择其他数据文件夹。</translation>
+        <translation>这些聊天由更新版本的 Eyrie 写入。这里可以阅读，但新内容不会保存。请更新 Eyrie，或用 --data-dir 选择其他数据文件夹。</translation>
     </message>
     <message>
         <source>The chats' database was damaged. {saved} The damaged file is kept as {file} in the data folder; if chats are missing, keep it for a repair.</source>
-        <translation>对话数据库已损坏。{saved} 损坏的文件以 {file} 之名保留在数据文件夹中；如有对话缺失，请留着它以便修复。</translation>
+        <translation>聊天数据库已损坏。{saved}损坏的文件以 {file} 为名保留在数据文件夹中；若有聊天缺失，请留着它以便修复。</translation>
     </message>
     <message>
         <source>The messages of a chat in this file do not make a tree.</source>
-        <translation>此文件中某个对话的消息不构成一棵树。</translation>
+        <translation>此文件中某个聊天的消息不构成一棵树。</translation>
     </message>
     <message>
         <source>Today</source>
@@ -210,7 +210,7 @@
     </message>
     <message>
         <source>You are editing an earlier prompt. What followed it stays as another version.</source>
-        <translation>你正在编辑之前的提示词。其后的内容会作为另一个版本保留。</translation>
+        <translation>正在编辑之前的提示。其后的内容会作为另一个版本保留。</translation>
     </message>
     <message>
         <source>a reply is being written</source>
@@ -223,30 +223,30 @@
     <message numerus="yes">
         <source>{count} chats exported to {path}</source>
         <translation>
-            <numerusform>已将 {count} 个对话导出到 {path}</numerusform>
+            <numerusform>已将 {count} 个聊天导出到 {path}</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>{count} chats imported</source>
         <translation>
-            <numerusform>已导入 {count} 个对话</numerusform>
+            <numerusform>已导入 {count} 个聊天</numerusform>
         </translation>
     </message>
     <message>
         <source>{count} found</source>
-        <translation>找到 {count} 项</translation>
+        <translation>找到 {count} 个</translation>
     </message>
     <message>
         <source>{file} does not hold a list of chats.</source>
-        <translation>{file} 中没有对话列表。</translation>
+        <translation>{file} 不含聊天列表。</translation>
     </message>
     <message>
         <source>{file} does not hold chats of Eyrie.</source>
-        <translation>{file} 中没有 Eyrie 的对话。</translation>
+        <translation>{file} 不含 Eyrie 的聊天。</translation>
     </message>
     <message>
         <source>{file} is not a JSON file of chats ({error}).</source>
-        <translation>{file} 不是对话的 JSON 文件（{error}）。</translation>
+        <translation>{file} 不是聊天的 JSON 文件（{error}）。</translation>
     </message>
     <message>
         <source>{file} was written by a newer version of Eyrie. Update Eyrie to read it.</source>
@@ -262,18 +262,18 @@
     </message>
     <message>
         <source>“{field}” of a chat or message in this file is not what it should be.</source>
-        <translation>此文件中某个对话或消息的“{field}”不正确。</translation>
+        <translation>此文件中某个聊天或消息的“{field}”不符合要求。</translation>
     </message>
 </context>
 <context>
     <name>Commands</name>
     <message>
         <source>Chat</source>
-        <translation>对话</translation>
+        <translation>聊天</translation>
     </message>
     <message>
         <source>Commands and chats</source>
-        <translation>命令和对话</translation>
+        <translation>命令和聊天</translation>
     </message>
     <message>
         <source>Find a command</source>
@@ -281,11 +281,11 @@
     </message>
     <message>
         <source>Type a command or a chat</source>
-        <translation>输入命令或对话</translation>
+        <translation>输入命令或聊天</translation>
     </message>
     <message>
         <source>Type a command or the title of a chat</source>
-        <translation>输入命令或对话标题</translation>
+        <translation>输入命令或聊天标题</translation>
     </message>
 </context>
 <context>
@@ -293,7 +293,7 @@
     <message numerus="yes">
         <source>%n heads are on this computer.</source>
         <translation>
-            <numerusform>此电脑上有 %n 个头。</numerusform>
+            <numerusform>这台电脑上有 %n 个头。</numerusform>
         </translation>
     </message>
     <message numerus="yes">
@@ -311,25 +311,25 @@
     <message numerus="yes">
         <source>%n of {count} texts differ</source>
         <translation>
-            <numerusform>{count} 段文本中有 %n 段不同</numerusform>
+            <numerusform>{count} 篇文本中有 %n 篇不同</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n prompts</source>
         <translation>
-            <numerusform>%n 条提示词</numerusform>
+            <numerusform>%n 条提示</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n prompts from {file}.</source>
         <translation>
-            <numerusform>来自 {file} 的 %n 条提示词。</numerusform>
+            <numerusform>来自 {file} 的 %n 条提示。</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n repeats</source>
         <translation>
-            <numerusform>%n 次重复</numerusform>
+            <numerusform>重复 %n 次</numerusform>
         </translation>
     </message>
     <message>
@@ -338,7 +338,7 @@
     </message>
     <message>
         <source>&amp;New comparison</source>
-        <translation>新建比较(&amp;N)</translation>
+        <translation>新对比(&amp;N)</translation>
     </message>
     <message>
         <source>&amp;Save the picture…</source>
@@ -351,36 +351,36 @@
     <message numerus="yes">
         <source>, %n of them by ties within rounding</source>
         <translation>
-            <numerusform>，其中 %n 处是舍入误差内的平局</numerusform>
+            <numerusform>，其中 %n 篇因舍入内的平局而不同</numerusform>
         </translation>
     </message>
     <message>
         <source>0 takes the likeliest token each time</source>
-        <translation>0 表示每次都取概率最高的 token</translation>
+        <translation>0 每次都取最可能的词元</translation>
     </message>
     <message>
         <source>A file</source>
-        <translation>一个文件</translation>
+        <translation>文件</translation>
     </message>
     <message>
         <source>A is faster: its speed over B's</source>
-        <translation>A 更快：A 与 B 的速度之比</translation>
+        <translation>A 更快：其速度与 B 之比</translation>
     </message>
     <message>
         <source>A is slower: its speed over B's</source>
-        <translation>A 更慢：A 与 B 的速度之比</translation>
+        <translation>A 更慢：其速度与 B 之比</translation>
     </message>
     <message>
         <source>A over B</source>
-        <translation>A ÷ B</translation>
+        <translation>A 比 B</translation>
     </message>
     <message>
         <source>A penalty forbids one of the two tokens there: a real difference.</source>
-        <translation>某个惩罚在那里禁止了两个 token 之一：这是真正的差异。</translation>
+        <translation>惩罚项禁止了该处两个词元之一：这是真正的差异。</translation>
     </message>
     <message>
         <source>A real difference: {side}'s token is ahead, the two lie {apart}; rounding accounts for {noise}.</source>
-        <translation>真正的差异：{side} 的 token 领先，两者相差{apart}；舍入误差只能解释 {noise}。</translation>
+        <translation>真正的差异：{side} 的词元领先，两者相距 {apart}；舍入可解释 {noise}。</translation>
     </message>
     <message>
         <source>A reply broke off.</source>
@@ -389,12 +389,12 @@
     <message numerus="yes">
         <source>A side needs another head: the model is loaded again %n times.</source>
         <translation>
-            <numerusform>其中一方需要另一个头：模型将重新加载 %n 次。</numerusform>
+            <numerusform>有一方需要其他头：模型将重新加载 %n 次。</numerusform>
         </translation>
     </message>
     <message>
         <source>A tie within rounding: the two lie {apart}, and rounding accounts for {noise} on this machine.</source>
-        <translation>舍入误差内的平局：两者相差{apart}，而此机器上的舍入误差为 {noise}。</translation>
+        <translation>舍入内的平局：两者相距 {apart}，而本机的舍入可解释 {noise}。</translation>
     </message>
     <message>
         <source>A tie: the target's logits of the two are equal.</source>
@@ -402,11 +402,11 @@
     </message>
     <message>
         <source>A {a}, B {b} tokens per second</source>
-        <translation>A {a}，B {b} token/秒</translation>
+        <translation>A 每秒 {a} 个词元，B 每秒 {b} 个词元</translation>
     </message>
     <message>
         <source>A, tokens/s</source>
-        <translation>A，token/秒</translation>
+        <translation>A，词元/s</translation>
     </message>
     <message>
         <source>A, τ</source>
@@ -414,7 +414,7 @@
     </message>
     <message>
         <source>About the same: A's speed over B's</source>
-        <translation>大致相同：A 与 B 的速度之比</translation>
+        <translation>大致相同：A 的速度与 B 之比</translation>
     </message>
     <message>
         <source>After “…{text}”</source>
@@ -423,7 +423,7 @@
     <message numerus="yes">
         <source>All %n prompts of this chat</source>
         <translation>
-            <numerusform>此对话的全部 %n 条提示词</numerusform>
+            <numerusform>此聊天的全部 %n 条提示</numerusform>
         </translation>
     </message>
     <message>
@@ -432,7 +432,7 @@
     </message>
     <message>
         <source>All prompts of this chat</source>
-        <translation>此对话的所有提示词</translation>
+        <translation>此聊天的所有提示</translation>
     </message>
     <message>
         <source>Another folder…</source>
@@ -440,15 +440,15 @@
     </message>
     <message>
         <source>As loaded (none)</source>
-        <translation>与加载时相同（无）</translation>
+        <translation>按已加载（无）</translation>
     </message>
     <message>
         <source>As loaded ({head})</source>
-        <translation>与加载时相同（{head}）</translation>
+        <translation>按已加载（{head}）</translation>
     </message>
     <message>
         <source>At the very beginning</source>
-        <translation>在最开头</translation>
+        <translation>就在开头</translation>
     </message>
     <message>
         <source>Automatic ({method})</source>
@@ -456,7 +456,7 @@
     </message>
     <message>
         <source>B, tokens/s</source>
-        <translation>B，token/秒</translation>
+        <translation>B，词元/s</translation>
     </message>
     <message>
         <source>B, τ</source>
@@ -464,11 +464,11 @@
     </message>
     <message>
         <source>Both sides answer the same prompts, one reply at a time. Then you see how much faster one is and whether the texts are the same.</source>
-        <translation>双方回答同样的提示词，一次一条回复。之后你会看到哪一方快多少，以及文本是否相同。</translation>
+        <translation>双方回答相同的提示，一次一条回复。之后可以看到一方快多少、文本是否相同。</translation>
     </message>
     <message>
         <source>Both sides are the same: this shows how much a repeat varies.</source>
-        <translation>双方相同：由此可看出每次重复的波动。</translation>
+        <translation>双方相同：这显示重复之间的波动有多大。</translation>
     </message>
     <message>
         <source>Broke off</source>
@@ -476,7 +476,7 @@
     </message>
     <message>
         <source>Choose a file with prompts.</source>
-        <translation>请选择一个含提示词的文件。</translation>
+        <translation>请选择含提示的文件。</translation>
     </message>
     <message>
         <source>Choose a file…</source>
@@ -496,15 +496,15 @@
     </message>
     <message>
         <source>Compare again.</source>
-        <translation>请重新比较。</translation>
+        <translation>请重新对比。</translation>
     </message>
     <message>
         <source>Compare two settings</source>
-        <translation>比较两组设置</translation>
+        <translation>对比两种设置</translation>
     </message>
     <message>
         <source>Comparisons kept with this chat</source>
-        <translation>随此对话保存的比较</translation>
+        <translation>与此聊天一起保存的对比</translation>
     </message>
     <message>
         <source>Copy as &amp;text</source>
@@ -512,7 +512,7 @@
     </message>
     <message>
         <source>Decode speed; the time to read the prompt is left out.</source>
-        <translation>解码速度，不含读取提示词的时间。</translation>
+        <translation>解码速度；不含读取提示的时间。</translation>
     </message>
     <message>
         <source>Delete</source>
@@ -520,7 +520,7 @@
     </message>
     <message>
         <source>Delete the chosen comparison</source>
-        <translation>删除所选比较</translation>
+        <translation>删除所选对比</translation>
     </message>
     <message>
         <source>EAGLE</source>
@@ -528,27 +528,27 @@
     </message>
     <message>
         <source>Eyrie compared two settings</source>
-        <translation>Eyrie 比较了两组设置</translation>
+        <translation>Eyrie 对比了两种设置</translation>
     </message>
     <message>
         <source>Finished</source>
-        <translation>已完成</translation>
+        <translation>完成</translation>
     </message>
     <message>
         <source>Finished, context full</source>
-        <translation>已完成，上下文已满</translation>
+        <translation>完成，上下文已满</translation>
     </message>
     <message>
         <source>Finished, length limit reached</source>
-        <translation>已完成，达到长度上限</translation>
+        <translation>完成，达到长度上限</translation>
     </message>
     <message>
         <source>First difference at token {number}</source>
-        <translation>第一处差异在第 {number} 个 token</translation>
+        <translation>第一处不同在第 {number} 个词元</translation>
     </message>
     <message>
         <source>Folder of a head</source>
-        <translation>头所在的文件夹</translation>
+        <translation>头的文件夹</translation>
     </message>
     <message>
         <source>For both sides</source>
@@ -556,7 +556,7 @@
     </message>
     <message>
         <source>From one repeat: more of them would tell how exact it is.</source>
-        <translation>只有一次重复：多做几次才能看出它有多准确。</translation>
+        <translation>仅来自一次重复：多重复几次才知道有多精确。</translation>
     </message>
     <message>
         <source>Head</source>
@@ -565,32 +565,32 @@
     <message numerus="yes">
         <source>Identical: all %n tokens are the same</source>
         <translation>
-            <numerusform>完全相同：全部 %n 个 token 都一样</numerusform>
+            <numerusform>完全一致：全部 %n 个词元相同</numerusform>
         </translation>
     </message>
     <message>
         <source>Identical: the texts of all {count} prompts</source>
-        <translation>完全相同：全部 {count} 条提示词的文本</translation>
+        <translation>完全一致：全部 {count} 条提示的文本相同</translation>
     </message>
     <message>
         <source>It was stopped: this is what was complete by then.</source>
-        <translation>已被停止：以下是当时已完成的部分。</translation>
+        <translation>已被停止：这是到那时为止完成的部分。</translation>
     </message>
     <message>
         <source>JSON lines with “turns” (or “prompt”, “text”), or a text with one prompt a line</source>
-        <translation>含 “turns”（或 “prompt”、“text”）的 JSON Lines，或每行一条提示词的文本</translation>
+        <translation>含“turns”（或“prompt”、“text”）的 JSON 行，或每行一条提示的文本</translation>
     </message>
     <message>
         <source>Kept with this chat</source>
-        <translation>随此对话保存</translation>
+        <translation>与此聊天一起保存</translation>
     </message>
     <message>
         <source>Length of the reply, end token included.</source>
-        <translation>回复的长度，包含结束 token。</translation>
+        <translation>回复长度，含结束词元。</translation>
     </message>
     <message>
         <source>Line {number} has no “turns” with a text.</source>
-        <translation>第 {number} 行没有带文本的 “turns”。</translation>
+        <translation>第 {number} 行没有含文本的“turns”。</translation>
     </message>
     <message>
         <source>Line {number} is no JSON.</source>
@@ -598,15 +598,15 @@
     </message>
     <message>
         <source>Lists of prompts (*.jsonl *.json *.ndjson *.txt *.md)</source>
-        <translation>提示词列表 (*.jsonl *.json *.ndjson *.txt *.md)</translation>
+        <translation>提示列表 (*.jsonl *.json *.ndjson *.txt *.md)</translation>
     </message>
     <message>
         <source>Load a model first, or choose a head's folder.</source>
-        <translation>请先加载模型，或选择头所在的文件夹。</translation>
+        <translation>请先加载模型，或选择头的文件夹。</translation>
     </message>
     <message>
         <source>Load a model, then compare again.</source>
-        <translation>请加载模型，然后重新比较。</translation>
+        <translation>请加载模型，然后重新对比。</translation>
     </message>
     <message>
         <source>Loading the head of this side…</source>
@@ -614,23 +614,23 @@
     </message>
     <message>
         <source>Longest reply (tokens)</source>
-        <translation>最长回复（token）</translation>
+        <translation>最长回复（词元）</translation>
     </message>
     <message>
         <source>Look for other heads on this computer…</source>
-        <translation>在此电脑上查找其他头…</translation>
+        <translation>在这台电脑上查找其他头…</translation>
     </message>
     <message>
         <source>Looking at the logits where the texts part…</source>
-        <translation>正在查看文本分歧处的 logit…</translation>
+        <translation>正在查看文本分开处的 logit…</translation>
     </message>
     <message>
         <source>Looking for heads on this computer…</source>
-        <translation>正在此电脑上查找头…</translation>
+        <translation>正在这台电脑上查找头…</translation>
     </message>
     <message>
         <source>Median of {count} repeats, which lie between {low} and {high}.</source>
-        <translation>{count} 次重复的中位数，范围在 {low} 到 {high} 之间。</translation>
+        <translation>{count} 次重复的中位数，介于 {low} 与 {high} 之间。</translation>
     </message>
     <message>
         <source>Method</source>
@@ -638,23 +638,23 @@
     </message>
     <message>
         <source>No model is loaded.</source>
-        <translation>未加载模型。</translation>
+        <translation>没有加载模型。</translation>
     </message>
     <message>
         <source>No model is loaded. Load one to compare.</source>
-        <translation>未加载模型。请加载一个再比较。</translation>
+        <translation>没有加载模型。请加载一个再对比。</translation>
     </message>
     <message>
         <source>No other head of this model is on this computer.</source>
-        <translation>此电脑上没有该模型的其他头。</translation>
+        <translation>这台电脑上没有此模型的其他头。</translation>
     </message>
     <message>
         <source>No pair of replies has speeds to compare</source>
-        <translation>没有可比较速度的回复对</translation>
+        <translation>没有可比较速度的一对回复</translation>
     </message>
     <message>
         <source>Not compared</source>
-        <translation>未比较</translation>
+        <translation>未对比</translation>
     </message>
     <message>
         <source>Not run</source>
@@ -662,15 +662,15 @@
     </message>
     <message>
         <source>Nothing was compared yet</source>
-        <translation>还没有比较过</translation>
+        <translation>尚未对比</translation>
     </message>
     <message>
         <source>One token for each pass of the target: what speed is measured against.</source>
-        <translation>目标模型每次前向计算一个 token：速度以此为基准。</translation>
+        <translation>目标模型每次前向得到一个词元：作为速度的基准。</translation>
     </message>
     <message>
         <source>Only the first {most} of its {count} prompts are used.</source>
-        <translation>{count} 条提示词中只使用前 {most} 条。</translation>
+        <translation>只使用其 {count} 条提示中的前 {most} 条。</translation>
     </message>
     <message>
         <source>Open</source>
@@ -678,15 +678,15 @@
     </message>
     <message>
         <source>Open the chosen comparison</source>
-        <translation>打开所选比较</translation>
+        <translation>打开所选对比</translation>
     </message>
     <message>
         <source>Over {count} prompts, from {low} to {high} by prompt.</source>
-        <translation>共 {count} 条提示词，各条从 {low} 到 {high}。</translation>
+        <translation>共 {count} 条提示，各提示从 {low} 到 {high}。</translation>
     </message>
     <message>
         <source>Pause drafting while it loses, as in chats</source>
-        <translation>像对话中那样，在变慢时暂停起草</translation>
+        <translation>起草得不偿失时暂停，与聊天中相同</translation>
     </message>
     <message>
         <source>Plain decoding</source>
@@ -694,39 +694,39 @@
     </message>
     <message>
         <source>Plain decoding (EAGLE off)</source>
-        <translation>普通解码（EAGLE 关闭）</translation>
+        <translation>普通解码（EAGLE 关）</translation>
     </message>
     <message>
         <source>Progress of the comparison</source>
-        <translation>比较进度</translation>
+        <translation>对比进度</translation>
     </message>
     <message>
         <source>Prompt</source>
-        <translation>提示词</translation>
+        <translation>提示</translation>
     </message>
     <message>
         <source>Prompt {number} of {count}: {text}</source>
-        <translation>提示词 {number}/{count}：{text}</translation>
+        <translation>提示 {number} / {count}：{text}</translation>
     </message>
     <message>
         <source>Prompt {number}: {verdict}</source>
-        <translation>提示词 {number}：{verdict}</translation>
+        <translation>提示 {number}：{verdict}</translation>
     </message>
     <message>
         <source>Prompt: {text}</source>
-        <translation>提示词：{text}</translation>
+        <translation>提示：{text}</translation>
     </message>
     <message>
         <source>Prompts</source>
-        <translation>提示词</translation>
+        <translation>提示</translation>
     </message>
     <message>
         <source>Prompts, one a line</source>
-        <translation>提示词，每行一条</translation>
+        <translation>提示，每行一条</translation>
     </message>
     <message>
         <source>Reading the prompt…</source>
-        <translation>正在读取提示词…</translation>
+        <translation>正在读取提示…</translation>
     </message>
     <message>
         <source>Repeats</source>
@@ -734,7 +734,7 @@
     </message>
     <message>
         <source>Reply {number} of {total}: side {side}</source>
-        <translation>回复 {number}/{total}：{side} 方</translation>
+        <translation>回复 {number} / {total}：{side} 方</translation>
     </message>
     <message>
         <source>Reply: {side}</source>
@@ -742,15 +742,15 @@
     </message>
     <message>
         <source>Restart the engine, then compare again.</source>
-        <translation>请重新启动引擎，然后重新比较。</translation>
+        <translation>请重新启动引擎，然后重新对比。</translation>
     </message>
     <message>
         <source>Result of the comparison</source>
-        <translation>比较结果</translation>
+        <translation>对比结果</translation>
     </message>
     <message>
         <source>Results by prompt</source>
-        <translation>按提示词的结果</translation>
+        <translation>各提示的结果</translation>
     </message>
     <message>
         <source>Run &amp;again</source>
@@ -774,11 +774,11 @@
     </message>
     <message>
         <source>Scroll the comparison</source>
-        <translation>滚动比较</translation>
+        <translation>滚动对比</translation>
     </message>
     <message>
         <source>Seed</source>
-        <translation>种子</translation>
+        <translation>随机种子</translation>
     </message>
     <message>
         <source>Side {letter}</source>
@@ -786,15 +786,15 @@
     </message>
     <message>
         <source>Some replies are short: longer ones give a steadier figure.</source>
-        <translation>有些回复较短：更长的回复能给出更稳定的数字。</translation>
+        <translation>有些回复较短：更长的回复得到更稳定的数字。</translation>
     </message>
     <message>
         <source>Some replies differ in length. Speed changes with length, so the factor is not exact.</source>
-        <translation>有些回复长度不同。速度随长度变化，因此该倍数并不精确。</translation>
+        <translation>有些回复长度不同。速度随长度变化，因此倍数并不精确。</translation>
     </message>
     <message>
         <source>Stop the comparison</source>
-        <translation>停止比较</translation>
+        <translation>停止对比</translation>
     </message>
     <message>
         <source>Stopped</source>
@@ -802,7 +802,7 @@
     </message>
     <message>
         <source>Stopped before a reply was complete. Nothing was compared.</source>
-        <translation>在一条回复完成之前就停止了。没有比较任何内容。</translation>
+        <translation>在任何回复完成之前停止。没有进行对比。</translation>
     </message>
     <message>
         <source>Stopping after what the engine does now…</source>
@@ -822,7 +822,7 @@
     </message>
     <message>
         <source>The engine is not running.</source>
-        <translation>引擎未运行。</translation>
+        <translation>引擎没有运行。</translation>
     </message>
     <message>
         <source>The figures are in the clipboard.</source>
@@ -838,7 +838,7 @@
     </message>
     <message>
         <source>The model was unloaded or changed meanwhile.</source>
-        <translation>其间模型已被卸载或更换。</translation>
+        <translation>其间模型被卸载或更换。</translation>
     </message>
     <message>
         <source>The picture could not be saved ({reason}). Choose another folder.</source>
@@ -850,11 +850,11 @@
     </message>
     <message>
         <source>The same as far as both go; one reply did not reach its end</source>
-        <translation>在双方都有的部分相同；有一条回复没有写到结尾</translation>
+        <translation>双方已有部分相同；有一条回复没有写完</translation>
     </message>
     <message>
         <source>The sides take turns as A B, B A, …; more repeats tell the spread</source>
-        <translation>双方按 A B、B A、… 的顺序轮流；重复越多，越能看出波动</translation>
+        <translation>双方按 A B、B A、… 轮流；重复越多越能看出波动</translation>
     </message>
     <message>
         <source>The target itself would write {token}.</source>
@@ -862,47 +862,47 @@
     </message>
     <message>
         <source>The temperature is above 0: both sides draw from the target's own distribution with the same seed. They agree where each guess is checked against the drawn token, and differ by design where a method draws its guesses.</source>
-        <translation>温度高于 0：双方都用相同的种子从目标模型自己的分布中抽样。把每个猜测与抽到的 token 核对的方法会得到相同结果；而猜测本身靠抽样的方法，原理上就会不同。</translation>
+        <translation>温度高于 0：双方以相同的种子从目标模型自身的分布中抽样。当每个猜测都与抽出的词元核对时两者一致；当方法自己抽取猜测时，按设计会不同。</translation>
     </message>
     <message>
         <source>The two lie {apart}. Tokens are drawn here, so a difference says nothing against either side.</source>
-        <translation>两者相差{apart}。这里的 token 是抽样得来的，因此差异并不说明任何一方有问题。</translation>
+        <translation>两者相距 {apart}。这里的词元是抽样得到的，因此不同并不说明任何一方有问题。</translation>
     </message>
     <message>
         <source>There is no prompt to compare on.</source>
-        <translation>没有可供比较的提示词。</translation>
+        <translation>没有可用于对比的提示。</translation>
     </message>
     <message>
         <source>These, one a line</source>
-        <translation>以下提示词，每行一条</translation>
+        <translation>以下内容，每行一条</translation>
     </message>
     <message>
         <source>They do not agree on which is faster.</source>
-        <translation>它们对谁更快并不一致。</translation>
+        <translation>对于哪一方更快，它们并不一致。</translation>
     </message>
     <message>
         <source>This comparison cannot be read. Delete it, and compare again.</source>
-        <translation>无法读取此比较。请删除它并重新比较。</translation>
+        <translation>无法读取此对比。请删除它并重新对比。</translation>
     </message>
     <message>
         <source>This model does not know the method “{method}”.</source>
-        <translation>此模型没有方法“{method}”。</translation>
+        <translation>此模型不支持方法“{method}”。</translation>
     </message>
     <message>
         <source>This prompt, with the chat before it</source>
-        <translation>此提示词，连同之前的对话</translation>
+        <translation>此提示，连同之前的聊天</translation>
     </message>
     <message>
         <source>Time from the request to the first token.</source>
-        <translation>从请求到第一个 token 的时间。</translation>
+        <translation>从请求到首个词元的时间。</translation>
     </message>
     <message>
         <source>Tokens emitted per pass of the target.</source>
-        <translation>目标模型每次前向计算输出的 token。</translation>
+        <translation>目标模型每次前向输出的词元数。</translation>
     </message>
     <message>
         <source>Tokens per second of both sides</source>
-        <translation>双方每秒的 token 数</translation>
+        <translation>双方每秒的词元数</translation>
     </message>
     <message>
         <source>Undo deleting</source>
@@ -918,19 +918,19 @@
     </message>
     <message>
         <source>What is complete is kept. Load the model again to compare once more.</source>
-        <translation>已完成的部分会保留。要再次比较，请重新加载模型。</translation>
+        <translation>已完成的部分会保留。重新加载模型即可再次对比。</translation>
     </message>
     <message>
         <source>Without a setting that changes the distribution this is a fault: please report it.</source>
-        <translation>没有使用会改变分布的设置却出现差异，这是一个错误：请报告。</translation>
+        <translation>若没有改变分布的设置，这就是错误：请报告。</translation>
     </message>
     <message>
         <source>Without it a method drafts all the time, also where that is slower</source>
-        <translation>关闭后，即使更慢，方法也会一直起草</translation>
+        <translation>不勾选时方法始终起草，即使会更慢</translation>
     </message>
     <message>
         <source>Write a prompt, or choose where prompts come from.</source>
-        <translation>请写一条提示词，或选择提示词的来源。</translation>
+        <translation>请写一条提示，或选择提示的来源。</translation>
     </message>
     <message>
         <source>Write one, or choose a file.</source>
@@ -938,7 +938,7 @@
     </message>
     <message>
         <source>Write or paste prompts, one a line</source>
-        <translation>写下或粘贴提示词，每行一条</translation>
+        <translation>输入或粘贴提示，每行一条</translation>
     </message>
     <message>
         <source>Writing…</source>
@@ -950,7 +950,7 @@
     </message>
     <message>
         <source>a part of a character</source>
-        <translation>一个字符的一部分</translation>
+        <translation>字符的一部分</translation>
     </message>
     <message numerus="yes">
         <source>about %n minutes left</source>
@@ -970,15 +970,15 @@
     </message>
     <message>
         <source>at most {count} tokens</source>
-        <translation>最多 {count} 个 token</translation>
+        <translation>最多 {count} 个词元</translation>
     </message>
     <message>
         <source>differ at {number}</source>
-        <translation>从第 {number} 个起不同</translation>
+        <translation>在第 {number} 个词元处不同</translation>
     </message>
     <message>
         <source>identical</source>
-        <translation>相同</translation>
+        <translation>一致</translation>
     </message>
     <message>
         <source>not complete</source>
@@ -994,15 +994,15 @@
     </message>
     <message>
         <source>one of the replies had ended there.</source>
-        <translation>其中一条回复在那里已经结束。</translation>
+        <translation>其中一条回复在此已结束。</translation>
     </message>
     <message>
         <source>prompt {number} of {total}</source>
-        <translation>提示词 {number}/{total}</translation>
+        <translation>提示 {number} / {total}</translation>
     </message>
     <message>
         <source>repeat {number} of {total}</source>
-        <translation>重复 {number}/{total}</translation>
+        <translation>重复 {number} / {total}</translation>
     </message>
     <message>
         <source>seed {value}</source>
@@ -1014,19 +1014,19 @@
     </message>
     <message>
         <source>to first token</source>
-        <translation>到第一个 token</translation>
+        <translation>到首个词元</translation>
     </message>
     <message>
         <source>tokens</source>
-        <translation>token</translation>
+        <translation>词元</translation>
     </message>
     <message>
         <source>tokens per step (τ)</source>
-        <translation>每步 token 数（τ）</translation>
+        <translation>每步词元数 (τ)</translation>
     </message>
     <message>
         <source>tokens/s</source>
-        <translation>token/秒</translation>
+        <translation>词元/s</translation>
     </message>
     <message>
         <source>{a} or {b}</source>
@@ -1038,7 +1038,7 @@
     </message>
     <message>
         <source>{file} holds no prompts.{reason} Choose another file.</source>
-        <translation>{file} 中没有提示词。{reason} 请选择其他文件。</translation>
+        <translation>{file} 不含提示。{reason}请选择其他文件。</translation>
     </message>
     <message>
         <source>{file} is not a text in UTF-8. Choose another file.</source>
@@ -1046,7 +1046,7 @@
     </message>
     <message>
         <source>{file} is too large for a list of prompts. Choose a smaller file.</source>
-        <translation>{file} 作为提示词列表太大。请选择较小的文件。</translation>
+        <translation>{file} 作为提示列表太大。请选择较小的文件。</translation>
     </message>
     <message>
         <source>{margin} logits apart</source>
@@ -1054,7 +1054,7 @@
     </message>
     <message>
         <source>{method} – not with what is loaded</source>
-        <translation>{method} – 当前加载的内容无法使用</translation>
+        <translation>{method} – 当前加载的内容不支持</translation>
     </message>
     <message>
         <source>{method}, automatic</source>
@@ -1066,7 +1066,7 @@
     </message>
     <message>
         <source>{sides} may leave the target's own distribution, so this is expected.</source>
-        <translation>{sides} 可能偏离目标模型自己的分布，因此这在预料之中。</translation>
+        <translation>{sides} 可能偏离目标模型自身的分布，因此这在意料之中。</translation>
     </message>
     <message>
         <source>{side} cannot be run: {problem}</source>
@@ -1074,15 +1074,15 @@
     </message>
     <message>
         <source>{side} changes the distribution: its text need not be the target's.</source>
-        <translation>{side} 会改变分布：其文本不一定是目标模型的文本。</translation>
+        <translation>{side} 会改变分布：其文本不一定与目标模型的相同。</translation>
     </message>
     <message>
         <source>{side} itself wrote different texts in its repeats.</source>
-        <translation>{side} 自己在各次重复中写出了不同的文本。</translation>
+        <translation>{side} 自己在重复中写出了不同的文本。</translation>
     </message>
     <message>
         <source>{side} never drafted, so this compares plain decoding.</source>
-        <translation>{side} 从未起草，因此比较的是普通解码。</translation>
+        <translation>{side} 从未起草，因此这里比较的是普通解码。</translation>
     </message>
     <message>
         <source>{side} paused drafting in {some} of {all} replies.</source>
@@ -1102,15 +1102,15 @@
     </message>
     <message>
         <source>{side}: {token} (id {id})</source>
-        <translation>{side}：{token}（ID {id}）</translation>
+        <translation>{side}：{token}（id {id}）</translation>
     </message>
     <message>
         <source>{side}: {token} (id {id}, the target gives it {chance})</source>
-        <translation>{side}：{token}（ID {id}，目标模型给出 {chance}）</translation>
+        <translation>{side}：{token}（id {id}，目标模型给它 {chance}）</translation>
     </message>
     <message>
         <source>{speed} tokens/s</source>
-        <translation>{speed} token/秒</translation>
+        <translation>{speed} 词元/s</translation>
     </message>
     <message numerus="yes">
         <source>{what}: %n replies.</source>
@@ -1139,11 +1139,11 @@
     </message>
     <message>
         <source>Attach text files (UTF-8, up to {most} kB each); or drop them here</source>
-        <translation>附加文本文件（UTF-8，每个不超过 {most} kB），或拖放到此处</translation>
+        <translation>附加文本文件（UTF-8，每个最多 {most} kB）；也可拖放到此处</translation>
     </message>
     <message>
         <source>Attached files</source>
-        <translation>附加的文件</translation>
+        <translation>已附加的文件</translation>
     </message>
     <message>
         <source>Enter sends, Shift+Enter starts a new line</source>
@@ -1167,7 +1167,7 @@
     </message>
     <message>
         <source>Write a prompt…</source>
-        <translation>写下提示词…</translation>
+        <translation>输入提示…</translation>
     </message>
     <message numerus="yes">
         <source>{count} bytes</source>
@@ -1193,7 +1193,7 @@
     </message>
     <message>
         <source>“{name}” is not text in UTF-8. Save it as UTF-8 text and attach that.</source>
-        <translation>“{name}”不是 UTF-8 文本。请另存为 UTF-8 文本再附加。</translation>
+        <translation>“{name}”不是 UTF-8 文本。请另存为 UTF-8 文本后再附加。</translation>
     </message>
     <message>
         <source>“{name}” is too large ({size} kB; at most {most} kB can be attached). Attach a part of it.</source>
@@ -1204,23 +1204,23 @@
     <name>Engine</name>
     <message>
         <source>Loading was cancelled, and nothing is in memory. A prompt loads the model again.</source>
-        <translation>已取消加载，内存中没有任何内容。发送提示词会重新加载模型。</translation>
+        <translation>加载已取消，内存中没有模型。发送提示会重新加载模型。</translation>
     </message>
     <message>
         <source>No model is loaded, so nothing can be sent.</source>
-        <translation>未加载模型，因此无法发送。</translation>
+        <translation>没有加载模型，因此无法发送。</translation>
     </message>
     <message>
         <source>The engine has stopped. Restart it to send.</source>
-        <translation>引擎已停止。请重新启动后再发送。</translation>
+        <translation>引擎已停止。请重新启动它再发送。</translation>
     </message>
     <message>
         <source>The engine is busy with a comparison.</source>
-        <translation>引擎正忙于比较。</translation>
+        <translation>引擎正忙于对比。</translation>
     </message>
     <message>
         <source>The engine is starting. You can write already.</source>
-        <translation>引擎正在启动。你可以先开始写。</translation>
+        <translation>引擎正在启动。你可以先写。</translation>
     </message>
     <message>
         <source>The engine stopped unexpectedly.</source>
@@ -1228,29 +1228,29 @@
     </message>
     <message>
         <source>The model is loading. You can write already.</source>
-        <translation>正在加载模型。你可以先开始写。</translation>
+        <translation>模型正在加载。你可以先写。</translation>
     </message>
     <message>
         <source>The model is unloaded and its memory is free. A prompt loads it again.</source>
-        <translation>模型已卸载，内存已释放。发送提示词会重新加载。</translation>
+        <translation>模型已卸载，内存已释放。发送提示会重新加载。</translation>
     </message>
     <message numerus="yes">
         <source>The model was unloaded after %n minutes without use. A prompt loads it again.</source>
         <translation>
-            <numerusform>模型闲置 %n 分钟后已卸载。发送提示词会重新加载。</numerusform>
+            <numerusform>%n 分钟未使用，模型已卸载。发送提示会重新加载。</numerusform>
         </translation>
     </message>
     <message>
         <source>The model was unloaded while this was written.</source>
-        <translation>写作期间模型被卸载了。</translation>
+        <translation>写到这里时模型被卸载了。</translation>
     </message>
     <message>
         <source>What was received is kept. Load the model again to go on.</source>
-        <translation>已收到的内容会保留。要继续，请重新加载模型。</translation>
+        <translation>已收到的内容会保留。重新加载模型即可继续。</translation>
     </message>
     <message>
         <source>What was received is kept. Restart the engine to go on.</source>
-        <translation>已收到的内容会保留。要继续，请重新启动引擎。</translation>
+        <translation>已收到的内容会保留。重新启动引擎即可继续。</translation>
     </message>
 </context>
 <context>
@@ -1261,19 +1261,19 @@
     </message>
     <message>
         <source>Make a list</source>
-        <translation>列一个清单</translation>
+        <translation>列个清单</translation>
     </message>
     <message>
         <source>Name the planets of the solar system in order.</source>
-        <translation>按顺序列出太阳系的行星。</translation>
+        <translation>Name the planets of the solar system in order.</translation>
     </message>
     <message>
         <source>Replies stream with their draft tree: what the head guessed, and what the target accepted.</source>
-        <translation>回复与草稿树一同呈现：头猜了什么，目标模型接受了什么。</translation>
+        <translation>回复连同草稿树一起实时显示：头猜测了什么，目标模型接受了什么。</translation>
     </message>
     <message>
         <source>Tell a short story about a fox who finds a lantern in the snow.</source>
-        <translation>讲一个关于狐狸在雪中发现一盏灯笼的小故事。</translation>
+        <translation>Tell a short story about a fox who finds a lantern in the snow.</translation>
     </message>
     <message>
         <source>Tell a story</source>
@@ -1285,30 +1285,30 @@
     </message>
     <message>
         <source>Translate to French: The weather is beautiful today.</source>
-        <translation>翻译成法语：今天天气很好。</translation>
+        <translation>Translate to French: The weather is beautiful today.</translation>
     </message>
     <message>
         <source>What is the capital of Peru?</source>
-        <translation>秘鲁的首都是哪里？</translation>
+        <translation>What is the capital of Peru?</translation>
     </message>
     <message>
         <source>What shall we write?</source>
-        <translation>我们写点什么？</translation>
+        <translation>写点什么？</translation>
     </message>
 </context>
 <context>
     <name>Hub</name>
     <message>
         <source>(The card goes on; its page has the rest.)</source>
-        <translation>（模型卡未完；其余内容见其页面。）</translation>
+        <translation>（模型卡未完；其余见其网页。）</translation>
     </message>
     <message>
         <source>A head is loaded together with its model: choose the model.</source>
-        <translation>头会与其模型一起加载：请选择模型。</translation>
+        <translation>头与模型一起加载：请选择模型。</translation>
     </message>
     <message>
         <source>About</source>
-        <translation>概要</translation>
+        <translation>简介</translation>
     </message>
     <message>
         <source>Access token</source>
@@ -1336,7 +1336,7 @@
     </message>
     <message>
         <source>An entered token goes into the system's keyring, or stays until Eyrie ends where there is none. It is sent to the hub alone.</source>
-        <translation>输入的令牌会存入系统密钥环；没有密钥环时只保留到 Eyrie 退出。它只会发送给 Hub。</translation>
+        <translation>输入的令牌会存入系统密钥环；没有密钥环时只保留到 Eyrie 退出。它只会发送给模型中心。</translation>
     </message>
     <message>
         <source>Any family</source>
@@ -1380,11 +1380,11 @@
     </message>
     <message>
         <source>Choose a model at the left.</source>
-        <translation>请在左侧选择一个模型。</translation>
+        <translation>请在左侧选择模型。</translation>
     </message>
     <message>
         <source>Choose the folder of a model or a head</source>
-        <translation>选择模型或头所在的文件夹</translation>
+        <translation>选择模型或头的文件夹</translation>
     </message>
     <message>
         <source>Close</source>
@@ -1404,15 +1404,15 @@
     </message>
     <message>
         <source>Delete the chosen model from the hub cache</source>
-        <translation>从 Hub 缓存中删除所选模型</translation>
+        <translation>从模型中心缓存中删除所选模型</translation>
     </message>
     <message>
         <source>Delete {name} from this computer?</source>
-        <translation>从此电脑上删除 {name}？</translation>
+        <translation>从这台电脑删除 {name}？</translation>
     </message>
     <message>
         <source>Deleted with it: {names}.</source>
-        <translation>将一并删除：{names}。</translation>
+        <translation>一并删除：{names}。</translation>
     </message>
     <message>
         <source>Delete…</source>
@@ -1420,7 +1420,7 @@
     </message>
     <message>
         <source>Dismiss</source>
-        <translation>关闭</translation>
+        <translation>忽略</translation>
     </message>
     <message>
         <source>Download</source>
@@ -1448,7 +1448,7 @@
     </message>
     <message>
         <source>EAGLE head, looking for more…</source>
-        <translation>EAGLE 头，正在查找更多…</translation>
+        <translation>EAGLE 头，继续查找…</translation>
     </message>
     <message>
         <source>EAGLE heads</source>
@@ -1480,7 +1480,7 @@
     </message>
     <message>
         <source>Fits this machine</source>
-        <translation>适合此机器</translation>
+        <translation>适合本机</translation>
     </message>
     <message>
         <source>Forget it</source>
@@ -1504,11 +1504,11 @@
     </message>
     <message>
         <source>Heads for this model</source>
-        <translation>适用于此模型的头</translation>
+        <translation>此模型的头</translation>
     </message>
     <message>
         <source>Hub account</source>
-        <translation>Hub 账户</translation>
+        <translation>模型中心账户</translation>
     </message>
     <message>
         <source>It is being downloaded.</source>
@@ -1540,7 +1540,7 @@
     </message>
     <message>
         <source>Lies in</source>
-        <translation>位于</translation>
+        <translation>位置</translation>
     </message>
     <message>
         <source>Load</source>
@@ -1552,7 +1552,7 @@
     </message>
     <message>
         <source>Looking at this machine…</source>
-        <translation>正在检查此机器…</translation>
+        <translation>正在查看本机…</translation>
     </message>
     <message numerus="yes">
         <source>Looking for heads of %n more models…</source>
@@ -1586,7 +1586,7 @@
     </message>
     <message>
         <source>Models on this computer</source>
-        <translation>此电脑上的模型</translation>
+        <translation>这台电脑上的模型</translation>
     </message>
     <message>
         <source>More pairs</source>
@@ -1598,19 +1598,19 @@
     </message>
     <message>
         <source>Most liked</source>
-        <translation>最受喜爱</translation>
+        <translation>点赞最多</translation>
     </message>
     <message>
         <source>Name, or the address of a model's page</source>
-        <translation>名称，或模型页面的地址</translation>
+        <translation>名称，或模型网页的地址</translation>
     </message>
     <message>
         <source>No NVIDIA GPU was found, so models run on the processor: {free} of {total} memory are free.</source>
-        <translation>未找到 NVIDIA GPU，因此模型在处理器上运行：内存 {total} 中有 {free} 可用。</translation>
+        <translation>未找到 NVIDIA GPU，模型在处理器上运行：内存 {total} 中有 {free} 可用。</translation>
     </message>
     <message>
         <source>No head</source>
-        <translation>无头</translation>
+        <translation>不用头</translation>
     </message>
     <message>
         <source>No model is here yet. Download one, or add a folder or a GGUF file that you have already.</source>
@@ -1618,11 +1618,11 @@
     </message>
     <message>
         <source>No token is set. Free models need none; gated ones need the token of an account that may read them.</source>
-        <translation>未设置令牌。自由模型不需要令牌；受限模型需要有权读取它的账户的令牌。</translation>
+        <translation>没有设置令牌。开放的模型不需要；受限的模型需要有权读取的账户的令牌。</translation>
     </message>
     <message>
         <source>Not known yet whether the head fits.</source>
-        <translation>尚不清楚该头是否匹配。</translation>
+        <translation>尚不知道此头是否适合。</translation>
     </message>
     <message>
         <source>Not logged in</source>
@@ -1634,7 +1634,7 @@
     </message>
     <message>
         <source>Nothing was found. Try fewer words, or fewer filters.</source>
-        <translation>未找到任何内容。请减少关键词或筛选条件。</translation>
+        <translation>没有找到。请减少词语或筛选条件。</translation>
     </message>
     <message>
         <source>Offline</source>
@@ -1642,19 +1642,19 @@
     </message>
     <message>
         <source>On this computer</source>
-        <translation>此电脑上</translation>
+        <translation>这台电脑上</translation>
     </message>
     <message>
         <source>Only models for which the catalogue or the hub has a head that fits</source>
-        <translation>仅显示目录或 Hub 中有匹配头的模型</translation>
+        <translation>只显示目录或模型中心有合适头的模型</translation>
     </message>
     <message>
         <source>Open its page</source>
-        <translation>打开其页面</translation>
+        <translation>打开其网页</translation>
     </message>
     <message>
         <source>Open the page</source>
-        <translation>打开页面</translation>
+        <translation>打开网页</translation>
     </message>
     <message>
         <source>Pause</source>
@@ -1670,7 +1670,7 @@
     </message>
     <message>
         <source>Recommended for this machine</source>
-        <translation>推荐给此机器</translation>
+        <translation>推荐用于本机</translation>
     </message>
     <message>
         <source>Recommended pairs</source>
@@ -1686,7 +1686,7 @@
     </message>
     <message>
         <source>Search the hub</source>
-        <translation>搜索 Hub</translation>
+        <translation>搜索模型中心</translation>
     </message>
     <message>
         <source>Searching…</source>
@@ -1698,7 +1698,7 @@
     </message>
     <message>
         <source>Sort by</source>
-        <translation>排序方式</translation>
+        <translation>排序</translation>
     </message>
     <message>
         <source>The card is being read…</source>
@@ -1714,35 +1714,35 @@
     </message>
     <message>
         <source>The head does not fit this model.</source>
-        <translation>该头与此模型不匹配。</translation>
+        <translation>此头不适合该模型。</translation>
     </message>
     <message>
         <source>The head fits this model.</source>
-        <translation>该头与此模型匹配。</translation>
+        <translation>此头适合该模型。</translation>
     </message>
     <message>
         <source>The head fits, with a caveat.</source>
-        <translation>该头匹配，但有一点需注意。</translation>
+        <translation>此头适合，但有保留。</translation>
     </message>
     <message>
         <source>The hub account that gated models are read with</source>
-        <translation>用于读取受限模型的 Hub 账户</translation>
+        <translation>用于读取受限模型的模型中心账户</translation>
     </message>
     <message>
         <source>The token of the variable HF_TOKEN is used.</source>
-        <translation>正在使用变量 HF_TOKEN 的令牌。</translation>
+        <translation>使用变量 HF_TOKEN 中的令牌。</translation>
     </message>
     <message>
         <source>The token that you entered is used until Eyrie ends. No keyring could keep it.</source>
-        <translation>将使用你输入的令牌，直到 Eyrie 退出。没有密钥环可以保存它。</translation>
+        <translation>使用你输入的令牌，直到 Eyrie 退出。没有密钥环可以保存它。</translation>
     </message>
     <message>
         <source>The token that you entered is used. The system's keyring keeps it.</source>
-        <translation>正在使用你输入的令牌，由系统密钥环保存。</translation>
+        <translation>使用你输入的令牌。它保存在系统密钥环中。</translation>
     </message>
     <message>
         <source>The token that “hf auth login” stored is used.</source>
-        <translation>正在使用“hf auth login”保存的令牌。</translation>
+        <translation>使用“hf auth login”保存的令牌。</translation>
     </message>
     <message>
         <source>There is no model card.</source>
@@ -1750,11 +1750,11 @@
     </message>
     <message>
         <source>This frees up to {size}. Other programs that use the hub cache lose it, too.</source>
-        <translation>最多可释放 {size}。使用 Hub 缓存的其他程序也会失去它。</translation>
+        <translation>最多可释放 {size}。使用模型中心缓存的其他程序也会失去它。</translation>
     </message>
     <message>
         <source>This head does not fit. Choose another one, or none.</source>
-        <translation>该头不匹配。请选择其他头，或不用头。</translation>
+        <translation>此头不适合。请选择其他头，或不用头。</translation>
     </message>
     <message>
         <source>Token refused</source>
@@ -1762,11 +1762,11 @@
     </message>
     <message>
         <source>Token set</source>
-        <translation>已设置令牌</translation>
+        <translation>令牌已设置</translation>
     </message>
     <message>
         <source>Too large for this machine</source>
-        <translation>对此机器太大</translation>
+        <translation>对本机来说太大</translation>
     </message>
     <message>
         <source>Try again</source>
@@ -1774,11 +1774,11 @@
     </message>
     <message>
         <source>Type to search. With an empty field the most downloaded models are listed.</source>
-        <translation>输入以搜索。留空时列出下载最多的模型。</translation>
+        <translation>输入以搜索。留空则列出下载最多的模型。</translation>
     </message>
     <message>
         <source>Up to {size} B</source>
-        <translation>最大 {size} B</translation>
+        <translation>最多 {size} B</translation>
     </message>
     <message>
         <source>Updated</source>
@@ -1798,11 +1798,11 @@
     </message>
     <message>
         <source>asking the hub which files there are…</source>
-        <translation>正在向 Hub 询问有哪些文件…</translation>
+        <translation>正在向模型中心询问文件列表…</translation>
     </message>
     <message>
         <source>caveat</source>
-        <translation>需注意</translation>
+        <translation>有保留</translation>
     </message>
     <message>
         <source>checking the checksum</source>
@@ -1810,21 +1810,21 @@
     </message>
     <message>
         <source>does not fit</source>
-        <translation>不匹配</translation>
+        <translation>不适合</translation>
     </message>
     <message numerus="yes">
         <source>drafts {count} tokens</source>
         <translation>
-            <numerusform>起草 {count} 个 token</numerusform>
+            <numerusform>可起草 {count} 个词元</numerusform>
         </translation>
     </message>
     <message>
         <source>fits</source>
-        <translation>匹配</translation>
+        <translation>适合</translation>
     </message>
     <message>
         <source>hub cache</source>
-        <translation>Hub 缓存</translation>
+        <translation>模型中心缓存</translation>
     </message>
     <message>
         <source>in the catalogue</source>
@@ -1832,11 +1832,11 @@
     </message>
     <message>
         <source>its card does not tell</source>
-        <translation>模型卡未说明</translation>
+        <translation>其模型卡未说明</translation>
     </message>
     <message>
         <source>licence on its page</source>
-        <translation>许可证见其页面</translation>
+        <translation>许可证见其网页</translation>
     </message>
     <message>
         <source>made for {model}</source>
@@ -1868,7 +1868,7 @@
     </message>
     <message>
         <source>on this computer</source>
-        <translation>此电脑上</translation>
+        <translation>在这台电脑上</translation>
     </message>
     <message>
         <source>paused</source>
@@ -1876,11 +1876,11 @@
     </message>
     <message>
         <source>plain decoding, one token at a time</source>
-        <translation>普通解码，一次一个 token</translation>
+        <translation>普通解码，一次一个词元</translation>
     </message>
     <message>
         <source>ready</source>
-        <translation>已就绪</translation>
+        <translation>就绪</translation>
     </message>
     <message>
         <source>size unknown</source>
@@ -1892,7 +1892,7 @@
     </message>
     <message>
         <source>tight</source>
-        <translation>勉强</translation>
+        <translation>紧张</translation>
     </message>
     <message>
         <source>too large</source>
@@ -1900,7 +1900,7 @@
     </message>
     <message>
         <source>up to {factor}× published</source>
-        <translation>公布值最高 {factor} 倍</translation>
+        <translation>公布的加速最高 {factor} 倍</translation>
     </message>
     <message>
         <source>waiting for its turn</source>
@@ -1931,7 +1931,7 @@
     <message numerus="yes">
         <source>{count} tokens</source>
         <translation>
-            <numerusform>{count} 个 token</numerusform>
+            <numerusform>{count} 个词元</numerusform>
         </translation>
     </message>
     <message>
@@ -1940,7 +1940,7 @@
     </message>
     <message>
         <source>{done} of {total}</source>
-        <translation>{done}/{total}</translation>
+        <translation>{done} / {total}</translation>
     </message>
     <message>
         <source>{factor}× ({source})</source>
@@ -1948,15 +1948,15 @@
     </message>
     <message>
         <source>{file}:  {done} of {size}</source>
-        <translation>{file}:  {done}/{size}</translation>
+        <translation>{file}：{done} / {size}</translation>
     </message>
     <message>
         <source>{file}:  {size}, here</source>
-        <translation>{file}:  {size}，已有</translation>
+        <translation>{file}：{size}，已在本机</translation>
     </message>
     <message>
         <source>{hours} h {minutes} min left</source>
-        <translation>还剩 {hours} 小时 {minutes} 分</translation>
+        <translation>剩余 {hours} 小时 {minutes} 分钟</translation>
     </message>
     <message>
         <source>{licence}, gated</source>
@@ -1964,11 +1964,11 @@
     </message>
     <message>
         <source>{minutes} min left</source>
-        <translation>还剩 {minutes} 分</translation>
+        <translation>剩余 {minutes} 分钟</translation>
     </message>
     <message>
         <source>{model}  (has a head)</source>
-        <translation>{model}  （有头）</translation>
+        <translation>{model}（有头）</translation>
     </message>
     <message>
         <source>{name} is downloaded.</source>
@@ -1976,7 +1976,7 @@
     </message>
     <message>
         <source>{name}:  {value}</source>
-        <translation>{name}：  {value}</translation>
+        <translation>{name}：{value}</translation>
     </message>
     <message>
         <source>{number} B</source>
@@ -1988,7 +1988,7 @@
     </message>
     <message>
         <source>{parts}. Estimated from the size alone.</source>
-        <translation>{parts}。仅按大小估算。</translation>
+        <translation>{parts}。仅按大小估计。</translation>
     </message>
     <message>
         <source>{parts}. Reckoned from the tensors.</source>
@@ -1996,11 +1996,11 @@
     </message>
     <message>
         <source>{seconds} s left</source>
-        <translation>还剩 {seconds} 秒</translation>
+        <translation>剩余 {seconds} 秒</translation>
     </message>
     <message>
         <source>{size}   in all</source>
-        <translation>共   {size}</translation>
+        <translation>{size}   总计</translation>
     </message>
     <message>
         <source>{size} GB</source>
@@ -2008,17 +2008,17 @@
     </message>
     <message>
         <source>{size} GB, tight</source>
-        <translation>{size} GB，勉强</translation>
+        <translation>{size} GB，紧张</translation>
     </message>
     <message numerus="yes">
         <source>{size} for {count} tokens</source>
         <translation>
-            <numerusform>{count} 个 token 占 {size}</numerusform>
+            <numerusform>{size} 用于 {count} 个词元</numerusform>
         </translation>
     </message>
     <message>
         <source>{size} free on the disk</source>
-        <translation>磁盘可用 {size}</translation>
+        <translation>磁盘剩余 {size}</translation>
     </message>
     <message>
         <source>{size} have arrived. Kept, they need not be fetched again later.</source>
@@ -2034,7 +2034,7 @@
     </message>
     <message>
         <source>{size} weights in {format}</source>
-        <translation>权重 {size}（{format}）</translation>
+        <translation>{format} 权重 {size}</translation>
     </message>
     <message>
         <source>{size} workspace</source>
@@ -2042,14 +2042,14 @@
     </message>
     <message>
         <source>{size}/s</source>
-        <translation>{size}/秒</translation>
+        <translation>{size}/s</translation>
     </message>
 </context>
 <context>
     <name>Instructions</name>
     <message>
         <source>&amp;System prompt</source>
-        <translation>系统提示词(&amp;S)</translation>
+        <translation>系统提示(&amp;S)</translation>
     </message>
     <message>
         <source>Choose a preset…</source>
@@ -2085,7 +2085,7 @@
     </message>
     <message>
         <source>System prompt and settings of this chat</source>
-        <translation>此对话的系统提示词和设置</translation>
+        <translation>此聊天的系统提示和设置</translation>
     </message>
     <message>
         <source>What the model is told before the conversation, for instance its role.</source>
@@ -2104,7 +2104,7 @@
     </message>
     <message>
         <source>Licence text</source>
-        <translation>许可证文本</translation>
+        <translation>许可证全文</translation>
     </message>
     <message>
         <source>Model licence</source>
@@ -2112,7 +2112,7 @@
     </message>
     <message>
         <source>{model} is used under these terms.</source>
-        <translation>{model} 在以下条款下使用。</translation>
+        <translation>{model} 按以下条款使用。</translation>
     </message>
 </context>
 <context>
@@ -2135,11 +2135,11 @@
     </message>
     <message>
         <source>The model wrote this address. Open it only if you trust where it goes.</source>
-        <translation>此地址由模型写出。请仅在信任其去向时打开。</translation>
+        <translation>此地址由模型写出。只有在信任其去向时才打开。</translation>
     </message>
     <message>
         <source>This address is not opened</source>
-        <translation>不会打开此地址</translation>
+        <translation>此地址不会被打开</translation>
     </message>
     <message>
         <source>{beginning}… ({count} characters)</source>
@@ -2150,15 +2150,15 @@
     <name>Loading</name>
     <message>
         <source>4 bits (NF4), on a GPU</source>
-        <translation>4 位（NF4），在 GPU 上</translation>
+        <translation>4 位 (NF4)，用于 GPU</translation>
     </message>
     <message>
         <source>8 bits, on a processor</source>
-        <translation>8 位，在处理器上</translation>
+        <translation>8 位，用于处理器</translation>
     </message>
     <message>
         <source>A smaller model with the same vocabulary, for the method of that name.</source>
-        <translation>词表相同的较小模型，用于同名的方法。</translation>
+        <translation>词表相同的较小模型，供同名方法使用。</translation>
     </message>
     <message>
         <source>Automatic</source>
@@ -2166,11 +2166,11 @@
     </message>
     <message>
         <source>Choose the folder of a draft model</source>
-        <translation>选择草稿模型所在的文件夹</translation>
+        <translation>选择草稿模型的文件夹</translation>
     </message>
     <message>
         <source>Choose the folder of a smaller model</source>
-        <translation>选择较小模型所在的文件夹</translation>
+        <translation>选择较小模型的文件夹</translation>
     </message>
     <message>
         <source>Choose…</source>
@@ -2178,7 +2178,7 @@
     </message>
     <message>
         <source>Context (tokens)</source>
-        <translation>上下文（token）</translation>
+        <translation>上下文（词元）</translation>
     </message>
     <message>
         <source>Context: automatic</source>
@@ -2190,7 +2190,7 @@
     </message>
     <message>
         <source>How long a chat can get. A longer one needs more memory.</source>
-        <translation>对话可以有多长。越长需要的内存越多。</translation>
+        <translation>聊天最长可达多少。越长需要的内存越多。</translation>
     </message>
     <message>
         <source>Loading</source>
@@ -2198,11 +2198,11 @@
     </message>
     <message>
         <source>NF4 becomes 8 % smaller and a little slower.</source>
-        <translation>NF4 会减小 8 %，并稍微变慢。</translation>
+        <translation>NF4 会小 8%，并稍慢一些。</translation>
     </message>
     <message>
         <source>No draft model</source>
-        <translation>无草稿模型</translation>
+        <translation>不用草稿模型</translation>
     </message>
     <message>
         <source>None</source>
@@ -2210,15 +2210,15 @@
     </message>
     <message>
         <source>Of files that are not quantised yet.</source>
-        <translation>用于尚未量化的文件。</translation>
+        <translation>针对尚未量化的文件。</translation>
     </message>
     <message>
         <source>Quantise the scales, too</source>
-        <translation>同时量化缩放因子</translation>
+        <translation>同时量化缩放系数</translation>
     </message>
     <message>
         <source>The model is loaded again when something changes here.</source>
-        <translation>这里有改动时会重新加载模型。</translation>
+        <translation>此处有改动时会重新加载模型。</translation>
     </message>
     <message>
         <source>Weights</source>
@@ -2233,11 +2233,11 @@
     </message>
     <message>
         <source>&amp;Chat</source>
-        <translation>对话(&amp;C)</translation>
+        <translation>聊天(&amp;C)</translation>
     </message>
     <message>
         <source>&amp;Chats</source>
-        <translation>对话(&amp;C)</translation>
+        <translation>聊天(&amp;C)</translation>
     </message>
     <message>
         <source>&amp;Copy diagnostics</source>
@@ -2257,7 +2257,7 @@
     </message>
     <message>
         <source>&amp;Edit the last prompt</source>
-        <translation>编辑上一条提示词(&amp;E)</translation>
+        <translation>编辑上一条提示(&amp;E)</translation>
     </message>
     <message>
         <source>&amp;File</source>
@@ -2273,7 +2273,7 @@
     </message>
     <message>
         <source>&amp;Go to the prompt</source>
-        <translation>转到提示词(&amp;G)</translation>
+        <translation>转到输入框(&amp;G)</translation>
     </message>
     <message>
         <source>&amp;Help</source>
@@ -2281,7 +2281,7 @@
     </message>
     <message>
         <source>&amp;Import chats…</source>
-        <translation>导入对话(&amp;I)…</translation>
+        <translation>导入聊天(&amp;I)…</translation>
     </message>
     <message>
         <source>&amp;Keyboard shortcuts</source>
@@ -2297,7 +2297,7 @@
     </message>
     <message>
         <source>&amp;Mark accepted draft tokens</source>
-        <translation>标记被接受的草稿 token(&amp;M)</translation>
+        <translation>标记被接受的草稿词元(&amp;M)</translation>
     </message>
     <message>
         <source>&amp;Model</source>
@@ -2309,15 +2309,15 @@
     </message>
     <message>
         <source>&amp;New chat</source>
-        <translation>新对话(&amp;N)</translation>
+        <translation>新聊天(&amp;N)</translation>
     </message>
     <message>
         <source>&amp;Normal text size</source>
-        <translation>标准文字大小(&amp;N)</translation>
+        <translation>正常文字大小(&amp;N)</translation>
     </message>
     <message>
         <source>&amp;Previous chat</source>
-        <translation>上一个对话(&amp;P)</translation>
+        <translation>上一个聊天(&amp;P)</translation>
     </message>
     <message>
         <source>&amp;Quit</source>
@@ -2349,7 +2349,7 @@
     </message>
     <message>
         <source>&amp;Undo deleting a chat</source>
-        <translation>撤销删除对话(&amp;U)</translation>
+        <translation>撤销删除聊天(&amp;U)</translation>
     </message>
     <message>
         <source>&amp;View</source>
@@ -2361,7 +2361,7 @@
     </message>
     <message>
         <source>C&amp;ompare two settings…</source>
-        <translation>比较两组设置(&amp;O)…</translation>
+        <translation>对比两种设置(&amp;O)…</translation>
     </message>
     <message>
         <source>Cancel loa&amp;ding</source>
@@ -2369,23 +2369,23 @@
     </message>
     <message>
         <source>Comp&amp;arisons of this chat…</source>
-        <translation>此对话的比较(&amp;A)…</translation>
+        <translation>此聊天的对比(&amp;A)…</translation>
     </message>
     <message>
         <source>Con&amp;tinue the last reply</source>
-        <translation>继续上一条回复(&amp;T)</translation>
+        <translation>续写上一条回复(&amp;T)</translation>
     </message>
     <message>
         <source>Copy the chat as &amp;Markdown</source>
-        <translation>将对话复制为 Markdown(&amp;M)</translation>
+        <translation>将聊天复制为 Markdown(&amp;M)</translation>
     </message>
     <message>
         <source>Export &amp;all chats…</source>
-        <translation>导出所有对话(&amp;A)…</translation>
+        <translation>导出所有聊天(&amp;A)…</translation>
     </message>
     <message>
         <source>Find, download and load models and heads</source>
-        <translation>查找、下载和加载模型与头</translation>
+        <translation>查找、下载并加载模型和头</translation>
     </message>
     <message>
         <source>Model l&amp;icence…</source>
@@ -2393,19 +2393,19 @@
     </message>
     <message>
         <source>Ne&amp;xt chat</source>
-        <translation>下一个对话(&amp;X)</translation>
+        <translation>下一个聊天(&amp;X)</translation>
     </message>
     <message>
         <source>Run two settings side by side: EAGLE on and off, methods, heads</source>
-        <translation>并排运行两组设置：EAGLE 开与关、方法、头</translation>
+        <translation>并排运行两种设置：EAGLE 开与关、不同方法、不同头</translation>
     </message>
     <message>
         <source>Searc&amp;h chats</source>
-        <translation>搜索对话(&amp;H)</translation>
+        <translation>搜索聊天(&amp;H)</translation>
     </message>
     <message>
         <source>Show or hide the chats</source>
-        <translation>显示或隐藏对话</translation>
+        <translation>显示或隐藏聊天</translation>
     </message>
     <message>
         <source>Show or hide the draft tree</source>
@@ -2413,7 +2413,7 @@
     </message>
     <message>
         <source>Unload the model and give its memory back</source>
-        <translation>卸载模型并归还其内存</translation>
+        <translation>卸载模型并释放内存</translation>
     </message>
     <message>
         <source>Version &amp;before</source>
@@ -2447,7 +2447,7 @@
     <name>Model settings</name>
     <message>
         <source>Answer at once</source>
-        <translation>立即回答</translation>
+        <translation>直接回答</translation>
     </message>
     <message>
         <source>As the model does</source>
@@ -2459,7 +2459,7 @@
     </message>
     <message>
         <source>Changes the distribution: the reply no longer follows the model's own.</source>
-        <translation>会改变分布：回复不再遵循模型自己的分布。</translation>
+        <translation>会改变分布：回复不再遵循模型自身的分布。</translation>
     </message>
     <message>
         <source>Default ({value})</source>
@@ -2475,7 +2475,7 @@
     </message>
     <message>
         <source>For chats that have none of their own</source>
-        <translation>用于没有自己提示词的对话</translation>
+        <translation>用于没有自己系统提示的聊天</translation>
     </message>
     <message>
         <source>On</source>
@@ -2495,11 +2495,11 @@
     </message>
     <message>
         <source>System prompt for chats that have none of their own</source>
-        <translation>用于没有自己系统提示词的对话的系统提示词</translation>
+        <translation>没有自己系统提示的聊天所用的系统提示</translation>
     </message>
     <message>
         <source>The method that suits this model, with what the engine measured.</source>
-        <translation>适合此模型的方法，使用引擎测得的数据。</translation>
+        <translation>适合此模型的方法，按引擎的测量调整。</translation>
     </message>
     <message>
         <source>Think first</source>
@@ -2511,7 +2511,7 @@
     </message>
     <message>
         <source>What is set here wins over the settings; what a chat has its own way wins over this.</source>
-        <translation>这里的设置优先于全局设置；对话自己的设置又优先于这里。</translation>
+        <translation>此处的设置优先于全局设置；聊天自己的设置又优先于此处。</translation>
     </message>
     <message>
         <source>off</source>
@@ -2550,7 +2550,7 @@
     </message>
     <message>
         <source>Eyrie did not end properly last time.</source>
-        <translation>Eyrie 上次没有正常退出。</translation>
+        <translation>上次 Eyrie 没有正常退出。</translation>
     </message>
     <message>
         <source>Load the model</source>
@@ -2562,7 +2562,7 @@
     </message>
     <message>
         <source>No EAGLE head is loaded for this model, so replies are decoded one token at a time.</source>
-        <translation>此模型没有加载 EAGLE 头，因此回复逐个 token 解码。</translation>
+        <translation>此模型没有加载 EAGLE 头，因此回复逐个词元解码。</translation>
     </message>
     <message>
         <source>No details are known.</source>
@@ -2582,7 +2582,7 @@
     </message>
     <message>
         <source>This is a tiny demo model. It shows how speculative decoding works, but it makes things up: do not rely on its answers. Better models come from the model hub.</source>
-        <translation>这是一个极小的演示模型。它展示推测解码的原理，但会编造内容：请不要依赖它的回答。更好的模型在模型 Hub 中。</translation>
+        <translation>这是一个很小的演示模型。它展示投机解码如何工作，但会编造内容：请勿依赖它的回答。更好的模型来自模型中心。</translation>
     </message>
     <message>
         <source>Try again</source>
@@ -2598,7 +2598,7 @@
     </message>
     <message>
         <source>You can go on; the log has the details.</source>
-        <translation>你可以继续；详情见日志。</translation>
+        <translation>可以继续使用；详情见日志。</translation>
     </message>
 </context>
 <context>
@@ -2642,22 +2642,22 @@
     <message numerus="yes">
         <source>%n tokens</source>
         <translation>
-            <numerusform>%n 个 token</numerusform>
+            <numerusform>%n 个词元</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>%n tokens earlier</source>
         <translation>
-            <numerusform>%n 个 token 之前</numerusform>
+            <numerusform>%n 个词元之前</numerusform>
         </translation>
     </message>
     <message>
         <source>, more than any other token</source>
-        <translation>，高于任何其他 token</translation>
+        <translation>，高于任何其他词元</translation>
     </message>
     <message>
         <source>, number {rank} of all tokens</source>
-        <translation>，在所有 token 中排第 {rank}</translation>
+        <translation>，在所有词元中排第 {rank}</translation>
     </message>
     <message>
         <source>, number {rank} of all {count}</source>
@@ -2669,55 +2669,55 @@
     </message>
     <message>
         <source>A guess that follows a rejected one, so it was never looked at.</source>
-        <translation>跟在被拒绝的猜测之后，因此从未被查看的猜测。</translation>
+        <translation>跟在被拒绝的猜测之后，因此从未被检查。</translation>
     </message>
     <message>
         <source>A guess that the target confirmed: a token for free.</source>
-        <translation>目标模型确认的猜测：白得的一个 token。</translation>
+        <translation>被目标模型确认的猜测：白得一个词元。</translation>
     </message>
     <message>
         <source>A guess where the target chose another token.</source>
-        <translation>目标模型选择了另一个 token 的猜测。</translation>
+        <translation>目标模型在此选了别的词元。</translation>
     </message>
     <message>
         <source>A language model writes one token (a word or a piece of one) at a time, and each token costs a pass through the whole model, here called the target. It is like a careful author who reads the whole text again before every word.</source>
-        <translation>语言模型一次写一个 token（一个词或词的一部分），每个 token 都要让整个模型（这里称为目标模型）做一次前向计算。它就像一位谨慎的作者，每写一个词之前都要把全文重读一遍。</translation>
+        <translation>语言模型一次写一个词元（一个词或词的一部分），每个词元都要把整个模型（这里称为目标模型）运行一遍。就像一位谨慎的作者，每写一个词之前都把全文重读一遍。</translation>
     </message>
     <message>
         <source>A quick helper guesses how the text goes on, one token after the other. That is the row, read from left to right. The target then checks all guesses in a single pass. It keeps them up to the first one it disagrees with, and puts a token of its own in that place, the bonus token. What follows a wrong guess is thrown away.</source>
-        <translation>一个快速的助手逐个 token 地猜测文本的后续。这就是从左到右读的那一行。随后目标模型用一次前向计算检查所有猜测，保留到第一个不同意的为止，并在那里放上自己的 token，即奖励 token。错误猜测之后的内容都被丢弃。</translation>
+        <translation>一个快速的助手逐个猜测文本如何继续，这就是从左到右的那一行。然后目标模型在一次前向中检查所有猜测，保留到第一个不同意的为止，并在那里放上自己的词元，即奖励词元。错误猜测之后的内容被丢弃。</translation>
     </message>
     <message>
         <source>A small, quick helper guesses several ways the text may go on. That is the tree, read from left to right: the thicker a line, the surer the guess. The target then checks all guesses in a single pass. It keeps the longest path it agrees with (the straight line at the top) and adds one token of its own, the bonus token. Everything else is thrown away.</source>
-        <translation>一个小而快的助手猜测文本可能的几种后续。这就是从左到右读的树：线越粗，猜测越有把握。随后目标模型用一次前向计算检查所有猜测，保留它同意的最长路径（上方的直线），并加上自己的一个 token，即奖励 token。其余全部丢弃。</translation>
+        <translation>一个小而快的助手猜测文本可能的几种走向，这就是从左到右的树：线越粗，猜测越有把握。然后目标模型在一次前向中检查所有猜测，保留它同意的最长路径（最上方的直线），再加上自己的一个词元，即奖励词元。其余全部丢弃。</translation>
     </message>
     <message>
         <source>Acceptance by depth</source>
-        <translation>按深度的接受情况</translation>
+        <translation>各深度的接受率</translation>
     </message>
     <message>
         <source>Acceptance length: tokens emitted per pass of the target so far, the bonus token included. Without guessing it is 1.</source>
-        <translation>接受长度：到目前为止目标模型每次前向计算输出的 token 数，包括奖励 token。不猜测时为 1。</translation>
+        <translation>接受长度：到目前为止目标模型每次前向输出的词元数，含奖励词元。不猜测时为 1。</translation>
     </message>
     <message>
         <source>Accepted</source>
-        <translation>已接受</translation>
+        <translation>接受</translation>
     </message>
     <message>
         <source>Accepted: the target chose this token too</source>
-        <translation>已接受：目标模型也选择了此 token</translation>
+        <translation>接受：目标模型也选了这个词元</translation>
     </message>
     <message>
         <source>All steps as JSON…</source>
-        <translation>所有步导出为 JSON…</translation>
+        <translation>所有步骤存为 JSON…</translation>
     </message>
     <message>
         <source>All steps as an animated GIF…</source>
-        <translation>所有步导出为 GIF 动画…</translation>
+        <translation>所有步骤存为 GIF 动画…</translation>
     </message>
     <message>
         <source>Already chosen in the step before; the guesses start from it.</source>
-        <translation>在上一步已选定；猜测从它开始。</translation>
+        <translation>上一步已选出；猜测从它开始。</translation>
     </message>
     <message>
         <source>An animation holds {most} steps at most; the reply has {total}.</source>
@@ -2729,7 +2729,7 @@
     </message>
     <message>
         <source>Beside them a window of {rows} over {places}.</source>
-        <translation>旁边有一个 {rows} × {places} 的窗口。</translation>
+        <translation>旁边是 {places} 上的 {rows} 窗口。</translation>
     </message>
     <message>
         <source>Bonus</source>
@@ -2737,15 +2737,15 @@
     </message>
     <message>
         <source>Bonus token</source>
-        <translation>奖励 token</translation>
+        <translation>奖励词元</translation>
     </message>
     <message>
         <source>Bonus token: chosen by the target itself, root of the next step</source>
-        <translation>奖励 token：由目标模型自己选择，是下一步的根</translation>
+        <translation>奖励词元：由目标模型自己选出，是下一步的根</translation>
     </message>
     <message>
         <source>Bonus token: chosen by the target itself. It ends the step and is the next root.</source>
-        <translation>奖励 token：由目标模型自己选择。它结束这一步，并成为下一个根。</translation>
+        <translation>奖励词元：由目标模型自己选出。它结束这一步，并成为下一个根。</translation>
     </message>
     <message>
         <source>Cancel</source>
@@ -2765,11 +2765,11 @@
     </message>
     <message>
         <source>Chosen by the target</source>
-        <translation>由目标模型选择</translation>
+        <translation>由目标模型选出</translation>
     </message>
     <message>
         <source>Chosen: no guessing, because it would be slower now.</source>
-        <translation>选择：不猜测，因为现在会更慢。</translation>
+        <translation>选择：不猜测，因为目前会更慢。</translation>
     </message>
     <message>
         <source>Chosen: {rows}, {levels}.</source>
@@ -2781,11 +2781,11 @@
     </message>
     <message>
         <source>Copy the selected rows, or the whole table</source>
-        <translation>复制所选行，或整张表</translation>
+        <translation>复制所选行，或整个表格</translation>
     </message>
     <message>
         <source>Decode speed so far, in tokens per second; the time to read the prompt is left out. In brackets: the last 2 seconds.</source>
-        <translation>到目前为止的解码速度（token/秒），不含读取提示词的时间。括号内为最近 2 秒。</translation>
+        <translation>到目前为止的解码速度，每秒词元数；不含读取提示的时间。括号内：最近 2 秒。</translation>
     </message>
     <message>
         <source>Depth</source>
@@ -2793,7 +2793,7 @@
     </message>
     <message>
         <source>Depth {depth}: accepted in {accepted} of {steps} that guessed this far ({share} %)</source>
-        <translation>深度 {depth}：猜到这里的 {steps} 次中接受了 {accepted} 次（{share} %）</translation>
+        <translation>深度 {depth}：猜到此处的 {steps} 步中有 {accepted} 步被接受（{share}%）</translation>
     </message>
     <message>
         <source>Dismiss</source>
@@ -2813,7 +2813,7 @@
     </message>
     <message>
         <source>Draft tree as a table</source>
-        <translation>表格形式的草稿树</translation>
+        <translation>以表格显示的草稿树</translation>
     </message>
     <message>
         <source>Draft tree panel</source>
@@ -2821,11 +2821,11 @@
     </message>
     <message>
         <source>Enter shows a token in the text</source>
-        <translation>按 Enter 在文本中显示 token</translation>
+        <translation>按 Enter 在文本中显示词元</translation>
     </message>
     <message>
         <source>Expected on this machine, by rows that the target checks in one pass:</source>
-        <translation>此机器上的预期，按目标模型一次前向检查的行数：</translation>
+        <translation>本机的预期速度，按目标模型一次前向检查的行数：</translation>
     </message>
     <message>
         <source>Export</source>
@@ -2849,11 +2849,11 @@
     </message>
     <message>
         <source>Follow the reply again (Space)</source>
-        <translation>重新跟随回复（空格）</translation>
+        <translation>重新跟随回复 (空格)</translation>
     </message>
     <message>
         <source>Follows</source>
-        <translation>跟随于</translation>
+        <translation>接在</translation>
     </message>
     <message>
         <source>Free some space, or choose another disk.</source>
@@ -2861,15 +2861,15 @@
     </message>
     <message>
         <source>Guesses that the target confirmed, of all guesses so far. Only one path of a tree can be accepted, so the share is low even when guessing does well.</source>
-        <translation>到目前为止的所有猜测中，被目标模型确认的部分。一棵树只能接受一条路径，因此即使猜得很好，比例也不高。</translation>
+        <translation>到目前为止所有猜测中被目标模型确认的部分。一棵树只能接受一条路径，因此即使猜得好，比例也不高。</translation>
     </message>
     <message>
         <source>Guesses, checked in this pass</source>
-        <translation>在这次前向中检查的猜测</translation>
+        <translation>本次前向检查的猜测</translation>
     </message>
     <message>
         <source>Guessing is off: one token per step. There is nothing to draw; the timeline below still shows every step.</source>
-        <translation>猜测已关闭：每步一个 token。没有可画的内容；下方的时间线仍显示每一步。</translation>
+        <translation>猜测已关闭：每步一个词元。没有可画的内容；下方时间线仍显示每一步。</translation>
     </message>
     <message>
         <source>Last step (End)</source>
@@ -2891,15 +2891,15 @@
         <source>No reply yet.
 Send a message, and the guesses behind every token grow here.</source>
         <translation>还没有回复。
-发送一条消息，每个 token 背后的猜测就会在这里生长。</translation>
+发送一条消息，每个词元背后的猜测就会在这里生长。</translation>
     </message>
     <message>
         <source>No steps yet</source>
-        <translation>还没有步</translation>
+        <translation>还没有步骤</translation>
     </message>
     <message>
         <source>Not a guess yet: the target works these out on the side, to find the next guesses.</source>
-        <translation>还不是猜测：目标模型顺带算出它们，以找到下一批猜测。</translation>
+        <translation>还不是猜测：目标模型顺带算出这些，用来寻找下一批猜测。</translation>
     </message>
     <message>
         <source>Not reached</source>
@@ -2907,47 +2907,47 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Not reached: a guess before it was rejected</source>
-        <translation>未到达：它之前的猜测被拒绝</translation>
+        <translation>未到达：之前的猜测被拒绝</translation>
     </message>
     <message>
         <source>Nothing has been guessed yet.</source>
-        <translation>还没有猜测任何内容。</translation>
+        <translation>还没有任何猜测。</translation>
     </message>
     <message>
         <source>Nothing has been measured yet.</source>
-        <translation>还没有测量任何内容。</translation>
+        <translation>还没有任何测量。</translation>
     </message>
     <message>
         <source>Nothing may be written into the folder “{folder}”.</source>
-        <translation>不允许写入文件夹“{folder}”。</translation>
+        <translation>不能写入文件夹“{folder}”。</translation>
     </message>
     <message>
         <source>Nothing was guessed in this step.</source>
-        <translation>这一步没有猜测任何内容。</translation>
+        <translation>这一步没有猜测。</translation>
     </message>
     <message>
         <source>One exception: with “typical acceptance” the target also keeps guesses that it would not have chosen itself. That setting is off unless you choose it.</source>
-        <translation>有一个例外：使用“典型接受”(typical acceptance) 时，目标模型也会保留它自己不会选择的猜测。除非你选择，该设置是关闭的。</translation>
+        <translation>有一个例外：使用“典型接受”时，目标模型也会保留自己不会选择的猜测。除非你选择，否则此设置是关闭的。</translation>
     </message>
     <message>
         <source>One step back (Left)</source>
-        <translation>后退一步（左）</translation>
+        <translation>后退一步 (左)</translation>
     </message>
     <message>
         <source>One step forward (Right)</source>
-        <translation>前进一步（右）</translation>
+        <translation>前进一步 (右)</translation>
     </message>
     <message>
         <source>Over the last 2 seconds: τ {tau}, {speed} tokens per second</source>
-        <translation>最近 2 秒：τ {tau}，{speed} token/秒</translation>
+        <translation>最近 2 秒：τ {tau}，每秒 {speed} 个词元</translation>
     </message>
     <message>
         <source>Pause (Space)</source>
-        <translation>暂停（空格）</translation>
+        <translation>暂停 (空格)</translation>
     </message>
     <message>
         <source>Picture</source>
-        <translation>图</translation>
+        <translation>图片</translation>
     </message>
     <message>
         <source>Progress of the export</source>
@@ -2955,15 +2955,15 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Prompt pass</source>
-        <translation>提示词前向</translation>
+        <translation>提示前向</translation>
     </message>
     <message>
         <source>Prompt pass, then {steps}</source>
-        <translation>提示词前向，然后 {steps}</translation>
+        <translation>提示前向，然后 {steps}</translation>
     </message>
     <message>
         <source>Prompt pass: the target read the prompt and chose the first token, {tokens}.</source>
-        <translation>提示词前向：目标模型读取提示词，并选择了第一个 token {tokens}。</translation>
+        <translation>提示前向：目标模型读取提示并选出首个词元 {tokens}。</translation>
     </message>
     <message>
         <source>Reading the prompt…</source>
@@ -2971,15 +2971,15 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Rejected</source>
-        <translation>已拒绝</translation>
+        <translation>拒绝</translation>
     </message>
     <message>
         <source>Rejected: the target chose another token here</source>
-        <translation>已拒绝：目标模型在此选择了另一个 token</translation>
+        <translation>拒绝：目标模型在此选了别的词元</translation>
     </message>
     <message>
         <source>Rejected: the target chose {token} here</source>
-        <translation>已拒绝：目标模型在此选择了 {token}</translation>
+        <translation>拒绝：目标模型在此选了 {token}</translation>
     </message>
     <message>
         <source>Root</source>
@@ -2987,11 +2987,11 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Root: chosen by the target in the step before</source>
-        <translation>根：由目标模型在上一步选择</translation>
+        <translation>根：目标模型在上一步选出</translation>
     </message>
     <message>
         <source>Save this step or all steps as a file</source>
-        <translation>将此步或所有步保存为文件</translation>
+        <translation>将这一步或所有步骤存为文件</translation>
     </message>
     <message>
         <source>Saved as {path}.</source>
@@ -3011,11 +3011,11 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Show the step as a picture</source>
-        <translation>以图显示此步</translation>
+        <translation>以图形显示这一步</translation>
     </message>
     <message>
         <source>Show the step as a table</source>
-        <translation>以表格显示此步</translation>
+        <translation>以表格显示这一步</translation>
     </message>
     <message>
         <source>Since step {step}: {notice}</source>
@@ -3023,15 +3023,15 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>So one pass can give several tokens, and the target still decides every one of them: wrong guesses cost a little time, never quality. τ (tau) is how many tokens a pass gave on average; without guessing it is 1.</source>
-        <translation>因此一次前向计算可以得到多个 token，而每一个仍由目标模型决定：错误的猜测只花一点时间，绝不影响质量。τ 是平均每次前向得到的 token 数；不猜测时为 1。</translation>
+        <translation>因此一次前向可以得到多个词元，而每一个仍由目标模型决定：猜错只费一点时间，绝不影响质量。τ (tau) 是平均每次前向得到的词元数；不猜测时为 1。</translation>
     </message>
     <message>
         <source>Speed by size</source>
-        <translation>按大小的速度</translation>
+        <translation>速度与大小</translation>
     </message>
     <message>
         <source>Step of the reply</source>
-        <translation>回复的步</translation>
+        <translation>回复的步骤</translation>
     </message>
     <message>
         <source>Step {step}</source>
@@ -3039,15 +3039,15 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Step {step} of {last}</source>
-        <translation>第 {step}/{last} 步</translation>
+        <translation>第 {step} / {last} 步</translation>
     </message>
     <message>
         <source>Step {step}, plain decoding: the target chose {tokens}.</source>
-        <translation>第 {step} 步，普通解码：目标模型选择了 {tokens}。</translation>
+        <translation>第 {step} 步，普通解码：目标模型选了 {tokens}。</translation>
     </message>
     <message>
         <source>Step {step}: {accepted} of {guesses} accepted, {count} emitted: {tokens}.</source>
-        <translation>第 {step} 步：{guesses}中接受 {accepted} 个，输出 {count}：{tokens}。</translation>
+        <translation>第 {step} 步：{guesses} 中接受 {accepted}，输出 {count}：{tokens}。</translation>
     </message>
     <message>
         <source>Table</source>
@@ -3055,23 +3055,23 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Target</source>
-        <translation>目标</translation>
+        <translation>目标模型</translation>
     </message>
     <message>
         <source>Target rank</source>
-        <translation>目标排名</translation>
+        <translation>目标模型排名</translation>
     </message>
     <message>
         <source>Target token</source>
-        <translation>目标模型的 token</translation>
+        <translation>目标模型词元</translation>
     </message>
     <message>
         <source>The course of a reply appears here.</source>
-        <translation>回复的过程会显示在这里。</translation>
+        <translation>回复的过程显示在这里。</translation>
     </message>
     <message>
         <source>The draft gave it {percent}</source>
-        <translation>草稿给出 {percent}</translation>
+        <translation>草稿给它 {percent}</translation>
     </message>
     <message>
         <source>The file could not be made: {reason}.</source>
@@ -3079,33 +3079,33 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>The guesses of this early step were given up to save memory; its token and figures are kept.</source>
-        <translation>为节省内存，这一早期步的猜测已丢弃；其 token 和数字仍保留。</translation>
+        <translation>为节省内存，这一早期步骤的猜测已舍弃；其词元和数字仍保留。</translation>
     </message>
     <message>
         <source>The helper at work is called {name}. {about}</source>
-        <translation>当前的助手是 {name}。{about}</translation>
+        <translation>正在工作的助手叫 {name}。{about}</translation>
     </message>
     <message numerus="yes">
         <source>The last %n steps up to here as an animated GIF…</source>
         <translation>
-            <numerusform>到此为止的最近 %n 步导出为 GIF 动画…</numerusform>
+            <numerusform>到此为止的最后 %n 步存为 GIF 动画…</numerusform>
         </translation>
     </message>
     <message>
         <source>The reply ended before its first token.</source>
-        <translation>回复在第一个 token 之前就结束了。</translation>
+        <translation>回复在首个词元之前就结束了。</translation>
     </message>
     <message>
         <source>The target gave it {percent}</source>
-        <translation>目标模型给出 {percent}</translation>
+        <translation>目标模型给它 {percent}</translation>
     </message>
     <message>
         <source>The target read the prompt and chose this token by itself. Guessing starts from it.</source>
-        <translation>目标模型读取提示词，自己选择了这个 token。猜测从它开始。</translation>
+        <translation>目标模型读取提示后自己选了这个词元。猜测从它开始。</translation>
     </message>
     <message>
         <source>The text's last words, {words}, also stood {where}. The guesses are what followed them there.</source>
-        <translation>文本末尾的 {words} 在{where}也出现过。猜测就是当时跟在后面的内容。</translation>
+        <translation>文本末尾的 {words} 也出现在{where}。猜测就是当时跟在其后的内容。</translation>
     </message>
     <message>
         <source>There is no folder “{folder}”.</source>
@@ -3113,7 +3113,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>There is no helper here: the target guesses for itself. In the grid it fills in several places of the text ahead at once, roughly at first and better with every pass. Sequences of words that come up there are collected, and those that begin with the text's last token stand above as guesses. The target checks them in the same pass, keeps the longest beginning that it agrees with and adds a token of its own, the bonus token.</source>
-        <translation>这里没有助手：目标模型自己猜测。在网格中，它同时填入文本前方的多个位置，起初粗略，每次前向都会更好。其中出现的词序列会被收集起来，以文本最后一个 token 开头的那些会作为猜测列在上方。目标模型在同一次前向中检查它们，保留它同意的最长开头，并加上自己的一个 token，即奖励 token。</translation>
+        <translation>这里没有助手：目标模型自己猜测。它在网格中同时填入后面的几个位置，起初粗略，每次前向都更准。其中出现的词序列会被收集，以文本最后一个词元开头的序列作为猜测显示在上方。目标模型在同一次前向中检查它们，保留它同意的最长开头，再加上自己的一个词元，即奖励词元。</translation>
     </message>
     <message>
         <source>There is no room left on the disk for “{name}”.</source>
@@ -3121,35 +3121,35 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>This step as PNG…</source>
-        <translation>此步导出为 PNG…</translation>
+        <translation>这一步存为 PNG…</translation>
     </message>
     <message>
         <source>This step as SVG…</source>
-        <translation>此步导出为 SVG…</translation>
+        <translation>这一步存为 SVG…</translation>
     </message>
     <message>
         <source>Time of this step</source>
-        <translation>此步用时</translation>
+        <translation>这一步的用时</translation>
     </message>
     <message>
         <source>Token</source>
-        <translation>Token</translation>
+        <translation>词元</translation>
     </message>
     <message>
         <source>Token id</source>
-        <translation>Token ID</translation>
+        <translation>词元 id</translation>
     </message>
     <message>
         <source>Token {token}, id {id}</source>
-        <translation>Token {token}，ID {id}</translation>
+        <translation>词元 {token}，id {id}</translation>
     </message>
     <message>
         <source>Tokens per step</source>
-        <translation>每步 token 数</translation>
+        <translation>每步词元数</translation>
     </message>
     <message>
         <source>Try another format; the log has the details.</source>
-        <translation>请尝试其他格式；详情见日志。</translation>
+        <translation>请试试其他格式；详情见日志。</translation>
     </message>
     <message>
         <source>Verdict</source>
@@ -3161,7 +3161,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>What the target would have given it was not worked out</source>
-        <translation>没有计算目标模型会给它多少</translation>
+        <translation>没有计算目标模型会给它的概率</translation>
     </message>
     <message>
         <source>Which pass of the target is shown.</source>
@@ -3177,7 +3177,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Window: places ahead that the target fills in on the side</source>
-        <translation>窗口：目标模型顺带填入的前方位置</translation>
+        <translation>窗口：目标模型顺带填入的后续位置</translation>
     </message>
     <message>
         <source>Writing “{name}”…</source>
@@ -3193,7 +3193,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>a token</source>
-        <translation>一个 token</translation>
+        <translation>一个词元</translation>
     </message>
     <message>
         <source>accept</source>
@@ -3205,11 +3205,11 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>accepted/drafted, {share} %</source>
-        <translation>接受/起草，{share} %</translation>
+        <translation>接受/起草，{share}%</translation>
     </message>
     <message>
         <source>and the whole path {percent}</source>
-        <translation>整条路径为 {percent}</translation>
+        <translation>整条路径 {percent}</translation>
     </message>
     <message>
         <source>draft</source>
@@ -3217,7 +3217,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>draft: the guesses are made. verify: the target checks all of them in one pass. accept: choosing the path and tidying the cache. other: the rest.</source>
-        <translation>起草：生成猜测。验证：目标模型用一次前向检查全部猜测。接受：选择路径并整理缓存。其他：剩余部分。</translation>
+        <translation>起草：作出猜测。验证：目标模型在一次前向中检查全部猜测。接受：选择路径并整理缓存。其他：其余部分。</translation>
     </message>
     <message>
         <source>none</source>
@@ -3229,15 +3229,15 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>prompt</source>
-        <translation>提示词</translation>
+        <translation>提示</translation>
     </message>
     <message>
         <source>step</source>
-        <translation>步</translation>
+        <translation>步骤</translation>
     </message>
     <message>
         <source>step of {last}</source>
-        <translation>步/{last}</translation>
+        <translation>共 {last} 步</translation>
     </message>
     <message>
         <source>tokens per step (τ)</source>
@@ -3249,11 +3249,11 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>tokens/s (now {speed})</source>
-        <translation>token/秒（当前 {speed}）</translation>
+        <translation>词元/s（当前 {speed}）</translation>
     </message>
     <message>
         <source>tokens/s, up to {speed}</source>
-        <translation>token/秒，最高 {speed}</translation>
+        <translation>词元/s，最高 {speed}</translation>
     </message>
     <message numerus="yes">
         <source>up to %n rows</source>
@@ -3267,11 +3267,11 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>without guessing: {speed} tokens/s</source>
-        <translation>不猜测：{speed} token/秒</translation>
+        <translation>不猜测：{speed} 词元/s</translation>
     </message>
     <message>
         <source>{accepted} of {drafted} guesses accepted so far</source>
-        <translation>到目前为止接受了 {drafted} 个猜测中的 {accepted} 个</translation>
+        <translation>到目前为止 {drafted} 个猜测中接受 {accepted} 个</translation>
     </message>
     <message>
         <source>{kind}, depth {depth}</source>
@@ -3279,7 +3279,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>{rows}: {speed} tokens/s, {tokens} tokens a step</source>
-        <translation>{rows}：{speed} token/秒，每步 {tokens} 个 token</translation>
+        <translation>{rows}：{speed} 词元/s，每步 {tokens} 个词元</translation>
     </message>
     <message>
         <source>{speed} tokens/s</source>
@@ -3287,7 +3287,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>{steps}, {least} to {most} tokens each; lately τ {tau} and {speed} tokens per second</source>
-        <translation>{steps}，每步 {least} 到 {most} 个 token；最近 τ {tau}，{speed} token/秒</translation>
+        <translation>{steps}，每步 {least} 到 {most} 个词元；最近 τ {tau}，每秒 {speed} 个词元</translation>
     </message>
     <message>
         <source>{step}: {tokens}</source>
@@ -3295,7 +3295,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>{total} in all: {parts}</source>
-        <translation>共 {total}：{parts}</translation>
+        <translation>总计 {total}：{parts}</translation>
     </message>
     <message>
         <source>“{name}” could not be written: {reason}.</source>
@@ -3306,15 +3306,15 @@ Send a message, and the guesses behind every token grow here.</source>
     <name>Reply</name>
     <message>
         <source>Acceptance length τ: tokens gained per pass of the target model, the bonus token included. Plain decoding has 1.</source>
-        <translation>接受长度 τ：目标模型每次前向得到的 token 数，包括奖励 token。普通解码为 1。</translation>
+        <translation>接受长度 τ：目标模型每次前向得到的词元数，含奖励词元。普通解码为 1。</translation>
     </message>
     <message>
         <source>Continue this reply</source>
-        <translation>继续此回复</translation>
+        <translation>续写此回复</translation>
     </message>
     <message>
         <source>Conversation</source>
-        <translation>会话</translation>
+        <translation>对话</translation>
     </message>
     <message>
         <source>Copy this code</source>
@@ -3326,7 +3326,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Copy this prompt</source>
-        <translation>复制此提示词</translation>
+        <translation>复制此提示</translation>
     </message>
     <message>
         <source>Copy this reply</source>
@@ -3339,7 +3339,7 @@ Send a message, and the guesses behind every token grow here.</source>
     <message numerus="yes">
         <source>Drafted: {count} tokens, accepted {accepted} ({share})</source>
         <translation>
-            <numerusform>起草：{count} 个 token，接受 {accepted}（{share}）</numerusform>
+            <numerusform>起草：{count} 个词元，接受 {accepted} 个（{share}）</numerusform>
         </translation>
     </message>
     <message>
@@ -3348,11 +3348,11 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Edit this prompt</source>
-        <translation>编辑此提示词</translation>
+        <translation>编辑此提示</translation>
     </message>
     <message>
         <source>Go to the newest text</source>
-        <translation>转到最新文本</translation>
+        <translation>转到最新文字</translation>
     </message>
     <message>
         <source>Opens only after you confirm: {address}</source>
@@ -3360,24 +3360,24 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Passes of the target after the prompt: {count}</source>
-        <translation>提示词之后目标模型的前向次数：{count}</translation>
+        <translation>提示之后目标模型的前向次数：{count}</translation>
     </message>
     <message numerus="yes">
         <source>Prompt: {count} tokens, {reused} of them kept from the turn before</source>
         <translation>
-            <numerusform>提示词：{count} 个 token，其中 {reused} 个沿用自上一轮</numerusform>
+            <numerusform>提示：{count} 个词元，其中 {reused} 个沿用上一轮</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>Reading the prompt ({count} tokens)…</source>
         <translation>
-            <numerusform>正在读取提示词（{count} 个 token）…</numerusform>
+            <numerusform>正在读取提示（{count} 个词元）…</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>Reading the prompt: {done} of {count} tokens</source>
         <translation>
-            <numerusform>正在读取提示词：{done}/{count} 个 token</numerusform>
+            <numerusform>正在读取提示：{done} / {count} 个词元</numerusform>
         </translation>
     </message>
     <message>
@@ -3405,7 +3405,7 @@ Send a message, and the guesses behind every token grow here.</source>
     <message numerus="yes">
         <source>Show {count} earlier messages</source>
         <translation>
-            <numerusform>显示之前的 {count} 条消息</numerusform>
+            <numerusform>显示更早的 {count} 条消息</numerusform>
         </translation>
     </message>
     <message numerus="yes">
@@ -3416,7 +3416,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Step {number}: chosen by the target</source>
-        <translation>第 {number} 步：由目标模型选择</translation>
+        <translation>第 {number} 步：由目标模型选出</translation>
     </message>
     <message>
         <source>Step {number}: drafted by the head, accepted by the target</source>
@@ -3424,7 +3424,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Thinking… {length}</source>
-        <translation>正在思考… {length}</translation>
+        <translation>思考中… {length}</translation>
     </message>
     <message>
         <source>Thought for about {time} · {length}</source>
@@ -3444,7 +3444,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Tokens per second while writing; reading the prompt is left out.</source>
-        <translation>写作时每秒的 token 数，不含读取提示词的时间。</translation>
+        <translation>写回复时每秒的词元数；不含读取提示的时间。</translation>
     </message>
     <message>
         <source>Version after</source>
@@ -3456,7 +3456,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Version {place} of {count}</source>
-        <translation>版本 {place}/{count}</translation>
+        <translation>版本 {place} / {count}</translation>
     </message>
     <message>
         <source>Waiting for the engine…</source>
@@ -3468,7 +3468,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Your prompt</source>
-        <translation>你的提示词</translation>
+        <translation>你的提示</translation>
     </message>
     <message>
         <source>complete</source>
@@ -3484,7 +3484,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>first token after {time}</source>
-        <translation>{time} 后得到第一个 token</translation>
+        <translation>首词元用时 {time}</translation>
     </message>
     <message>
         <source>length limit reached</source>
@@ -3524,15 +3524,15 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>{number} ms</source>
-        <translation>{number} 毫秒</translation>
+        <translation>{number} ms</translation>
     </message>
     <message>
         <source>{number} s</source>
-        <translation>{number} 秒</translation>
+        <translation>{number} s</translation>
     </message>
     <message>
         <source>{number} tokens/s</source>
-        <translation>{number} token/秒</translation>
+        <translation>{number} 词元/s</translation>
     </message>
 </context>
 <context>
@@ -3551,15 +3551,15 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>0 takes the likeliest token each time; higher is freer.</source>
-        <translation>0 表示每次都取概率最高的 token；越高越自由。</translation>
+        <translation>0 每次都取最可能的词元；越高越自由。</translation>
     </message>
     <message>
         <source>Above 1 makes what was said less likely; 1 is off.</source>
-        <translation>大于 1 会让已说过的内容更不容易出现；1 为关闭。</translation>
+        <translation>大于 1 时已说过的内容更不容易出现；1 为关闭。</translation>
     </message>
     <message>
         <source>An unloaded model comes back with the next prompt.</source>
-        <translation>已卸载的模型会在下一条提示词时恢复。</translation>
+        <translation>卸载的模型会在下一条提示时重新加载。</translation>
     </message>
     <message>
         <source>Appearance</source>
@@ -3595,11 +3595,11 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Drops tokens below this share of the likeliest one's probability; 0 is off.</source>
-        <translation>丢弃低于最高概率这一比例的 token；0 为关闭。</translation>
+        <translation>舍去概率低于最可能词元此比例的词元；0 为关闭。</translation>
     </message>
     <message>
         <source>Eyrie speaks it when it is started the next time.</source>
-        <translation>下次启动 Eyrie 时使用该语言。</translation>
+        <translation>下次启动 Eyrie 时生效。</translation>
     </message>
     <message>
         <source>Follow the system</source>
@@ -3615,19 +3615,19 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Gives the GPU back when nothing was asked for so long.</source>
-        <translation>闲置这么久之后归还 GPU。</translation>
+        <translation>长时间没有请求时释放 GPU。</translation>
     </message>
     <message>
         <source>How far the EAGLE head guesses ahead: changes the speed, not what the model would choose.</source>
-        <translation>EAGLE 头向前猜多远：改变速度，不改变模型的选择。</translation>
+        <translation>EAGLE 头向前猜多远：只改变速度，不改变模型的选择。</translation>
     </message>
     <message>
         <source>Keeps the likeliest tokens that together have this probability.</source>
-        <translation>保留合计达到此概率的最可能的 token。</translation>
+        <translation>保留合计达到此概率的最可能词元。</translation>
     </message>
     <message>
         <source>Keeps this many of the likeliest tokens; 0 switches the filter off.</source>
-        <translation>保留这么多个最可能的 token；0 为关闭。</translation>
+        <translation>保留这么多个最可能的词元；0 为关闭。</translation>
     </message>
     <message>
         <source>Language</source>
@@ -3635,7 +3635,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Levels below the root.</source>
-        <translation>根以下的层数。</translation>
+        <translation>根之下的层数。</translation>
     </message>
     <message>
         <source>Light</source>
@@ -3647,7 +3647,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Mark accepted draft tokens in replies</source>
-        <translation>在回复中标记被接受的草稿 token</translation>
+        <translation>在回复中标记被接受的草稿词元</translation>
     </message>
     <message>
         <source>Memory</source>
@@ -3663,7 +3663,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>No repeat of</source>
-        <translation>禁止重复长度</translation>
+        <translation>不重复长度</translation>
     </message>
     <message>
         <source>Nodes</source>
@@ -3679,7 +3679,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Reduce motion: show new text and trees a few times a second</source>
-        <translation>减少动态效果：每秒只更新几次新文本和树</translation>
+        <translation>减少动态效果：每秒只更新几次新文字和树</translation>
     </message>
     <message>
         <source>Repetition penalty</source>
@@ -3691,7 +3691,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Restore defaults</source>
-        <translation>恢复默认值</translation>
+        <translation>恢复默认</translation>
     </message>
     <message>
         <source>Seed</source>
@@ -3703,15 +3703,15 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>So many tokens in a row never come twice; 0 is off.</source>
-        <translation>连续这么多个 token 不会出现第二次；0 为关闭。</translation>
+        <translation>连续这么多个词元不会出现两次；0 为关闭。</translation>
     </message>
     <message>
         <source>Some settings were not valid and have their default again: {names}.</source>
-        <translation>有些设置无效，已恢复默认值：{names}。</translation>
+        <translation>部分设置无效，已恢复默认：{names}。</translation>
     </message>
     <message>
         <source>Taken from tokens that the reply has already; 0 is off.</source>
-        <translation>从回复中已有的 token 上扣除；0 为关闭。</translation>
+        <translation>从回复中已有的词元扣除；0 为关闭。</translation>
     </message>
     <message>
         <source>Temperature</source>
@@ -3723,7 +3723,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>The same for each time that it has them; 0 is off.</source>
-        <translation>每出现一次就扣除一次；0 为关闭。</translation>
+        <translation>按出现次数逐次扣除；0 为关闭。</translation>
     </message>
     <message>
         <source>The same seed and settings give the same reply again.</source>
@@ -3743,7 +3743,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Tokens checked in one pass of the target, the root included.</source>
-        <translation>目标模型一次前向检查的 token 数，包括根。</translation>
+        <translation>目标模型一次前向检查的词元数，含根。</translation>
     </message>
     <message>
         <source>Top-k</source>
@@ -3755,7 +3755,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Unload after</source>
-        <translation>卸载等待时间</translation>
+        <translation>卸载时间</translation>
     </message>
     <message>
         <source>Unload without use</source>
@@ -3790,7 +3790,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Draft tree: hold and follow</source>
-        <translation>草稿树：停住与跟随</translation>
+        <translation>草稿树：暂停和跟随</translation>
     </message>
     <message>
         <source>Draft tree: step before, step after</source>
@@ -3798,7 +3798,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>In the parts of the window</source>
-        <translation>在窗口的各部分</translation>
+        <translation>窗口各部分中</translation>
     </message>
     <message>
         <source>Keyboard shortcuts</source>
@@ -3810,26 +3810,26 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>List of chats: delete</source>
-        <translation>对话列表：删除</translation>
+        <translation>聊天列表：删除</translation>
     </message>
     <message>
         <source>New line in the prompt</source>
-        <translation>在提示词中换行</translation>
+        <translation>在提示中换行</translation>
     </message>
     <message>
         <source>Send the prompt</source>
-        <translation>发送提示词</translation>
+        <translation>发送提示</translation>
     </message>
 </context>
 <context>
     <name>Tool bar</name>
     <message>
         <source>Compare</source>
-        <translation>比较</translation>
+        <translation>对比</translation>
     </message>
     <message>
         <source>Draft with {head} (Ctrl+E): changes the speed, not what the model would choose.</source>
-        <translation>用 {head} 起草 (Ctrl+E)：改变速度，不改变模型的选择。</translation>
+        <translation>用 {head} 起草 (Ctrl+E)：只改变速度，不改变模型的选择。</translation>
     </message>
     <message>
         <source>EAGLE can be switched once a model is loaded.</source>
@@ -3868,7 +3868,7 @@ Send a message, and the guesses behind every token grow here.</source>
     <name>Tour</name>
     <message>
         <source>A small head guesses several words ahead; the model checks all guesses at once. Here you see which it accepted. The reply stays the model's own, it only comes faster.</source>
-        <translation>一个小小的头会提前猜测几个词；模型一次检查所有猜测。这里可以看到它接受了哪些。回复仍是模型自己的，只是来得更快。</translation>
+        <translation>一个小小的头提前猜几个词；模型一次检查所有猜测。这里可以看到它接受了哪些。回复仍是模型自己的，只是来得更快。</translation>
     </message>
     <message>
         <source>Done</source>
@@ -3876,11 +3876,11 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>EAGLE on and off</source>
-        <translation>EAGLE 开与关</translation>
+        <translation>开关 EAGLE</translation>
     </message>
     <message>
         <source>Everything runs on this computer. Enter sends, Esc stops a reply; what came stays.</source>
-        <translation>一切都在此电脑上运行。Enter 发送，Esc 停止回复；已有内容会保留。</translation>
+        <translation>一切都在这台电脑上运行。Enter 发送，Esc 停止回复；已有内容会保留。</translation>
     </message>
     <message>
         <source>Next</source>
@@ -3892,7 +3892,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Switch the guessing off to see the difference, or compare both side by side.</source>
-        <translation>关闭猜测即可看出差别，也可以并排比较两者。</translation>
+        <translation>关闭猜测看看区别，或并排对比两者。</translation>
     </message>
     <message>
         <source>The draft tree</source>
@@ -3900,7 +3900,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>They are kept on this computer as you write. Search in all of them with Ctrl+F; every command is found with Ctrl+K, and ? lists the keys.</source>
-        <translation>它们会在你写作时保存在此电脑上。按 Ctrl+F 搜索全部对话，按 Ctrl+K 查找任何命令，按 ? 列出按键。</translation>
+        <translation>聊天随写随存在这台电脑上。用 Ctrl+F 搜索全部；用 Ctrl+K 查找任何命令，按 ? 列出按键。</translation>
     </message>
     <message>
         <source>Tour of the window</source>
@@ -3912,11 +3912,11 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>Your chats</source>
-        <translation>你的对话</translation>
+        <translation>你的聊天</translation>
     </message>
     <message>
         <source>{place} of {stops}</source>
-        <translation>{place}/{stops}</translation>
+        <translation>{place} / {stops}</translation>
     </message>
 </context>
 <context>
@@ -3935,7 +3935,7 @@ Send a message, and the guesses behind every token grow here.</source>
     </message>
     <message>
         <source>No model</source>
-        <translation>无模型</translation>
+        <translation>没有模型</translation>
     </message>
     <message>
         <source>Ready</source>
@@ -3944,12 +3944,12 @@ Send a message, and the guesses behind every token grow here.</source>
     <message numerus="yes">
         <source>Reply finished, {count} tokens.</source>
         <translation>
-            <numerusform>回复已完成，{count} 个 token。</numerusform>
+            <numerusform>回复完成，{count} 个词元。</numerusform>
         </translation>
     </message>
     <message>
         <source>The model is loading. Your prompt is sent as soon as it is there.</source>
-        <translation>正在加载模型。加载完成后会立即发送你的提示词。</translation>
+        <translation>模型正在加载。就绪后会立即发送你的提示。</translation>
     </message>
     <message>
         <source>Unloaded</source>
