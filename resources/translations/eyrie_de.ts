@@ -1535,11 +1535,11 @@
     </message>
     <message>
         <source>Its download is paused.</source>
-        <translation type="unfinished"></translation>
+        <translation>Der Download ist angehalten.</translation>
     </message>
     <message>
         <source>Its download stopped; the reason is below.</source>
-        <translation type="unfinished"></translation>
+        <translation>Der Download wurde unterbrochen; der Grund steht unten.</translation>
     </message>
     <message>
         <source>Keep it</source>
@@ -1814,7 +1814,7 @@
     </message>
     <message>
         <source>about {size} on disk</source>
-        <translation type="unfinished"></translation>
+        <translation>etwa {size} auf dem Datenträger</translation>
     </message>
     <message>
         <source>asking the hub which files there are…</source>
@@ -2056,7 +2056,7 @@
     </message>
     <message>
         <source>{size} on disk</source>
-        <translation type="unfinished"></translation>
+        <translation>{size} auf dem Datenträger</translation>
     </message>
     <message>
         <source>{size} weights in {format}</source>

@@ -1516,11 +1516,11 @@
     </message>
     <message>
         <source>Its download is paused.</source>
-        <translation type="unfinished"></translation>
+        <translation>ダウンロードを一時停止しています。</translation>
     </message>
     <message>
         <source>Its download stopped; the reason is below.</source>
-        <translation type="unfinished"></translation>
+        <translation>ダウンロードが止まりました。理由は下にあります。</translation>
     </message>
     <message>
         <source>Keep it</source>
@@ -1794,7 +1794,7 @@
     </message>
     <message>
         <source>about {size} on disk</source>
-        <translation type="unfinished"></translation>
+        <translation>ディスク上で約 {size}</translation>
     </message>
     <message>
         <source>asking the hub which files there are…</source>
@@ -2030,7 +2030,7 @@
     </message>
     <message>
         <source>{size} on disk</source>
-        <translation type="unfinished"></translation>
+        <translation>ディスク上で {size}</translation>
     </message>
     <message>
         <source>{size} weights in {format}</source>

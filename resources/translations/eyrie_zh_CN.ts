@@ -1516,11 +1516,11 @@
     </message>
     <message>
         <source>Its download is paused.</source>
-        <translation type="unfinished"></translation>
+        <translation>下载已暂停。</translation>
     </message>
     <message>
         <source>Its download stopped; the reason is below.</source>
-        <translation type="unfinished"></translation>
+        <translation>下载已停止；原因见下方。</translation>
     </message>
     <message>
         <source>Keep it</source>
@@ -1794,7 +1794,7 @@
     </message>
     <message>
         <source>about {size} on disk</source>
-        <translation type="unfinished"></translation>
+        <translation>磁盘上约 {size}</translation>
     </message>
     <message>
         <source>asking the hub which files there are…</source>
@@ -2030,7 +2030,7 @@
     </message>
     <message>
         <source>{size} on disk</source>
-        <translation type="unfinished"></translation>
+        <translation>磁盘上 {size}</translation>
     </message>
     <message>
         <source>{size} weights in {format}</source>
