@@ -35,11 +35,11 @@ class Choice:
         return tuple(found + ([self.head] if self.head and not self.head_path else []))
 
 
-def is_coming(states: Iterable[DownloadState], repo_id: str, file: str) -> bool:
-    """Whether the queue holds a repository, or the GGUF ``file`` of it where that is not ""."""
+def coming(states: Iterable[DownloadState], repo_id: str, file: str) -> DownloadState | None:
+    """The download of a repository, or of the GGUF ``file`` of it where that is not "", until it is done."""
     for state in states:
         if state.repo_id == repo_id and state.phase is not Phase.DONE:
             paths = [each.path for each in state.files]
             if not file or not paths or file in paths:
-                return True
-    return False
+                return state
+    return None

@@ -25,7 +25,7 @@ from app.hub.quant_picker import QuantPicker
 from app.hub.row_list import Row, RowList, Tone
 from app.language import tr
 from app.language.engine_texts import of_engine
-from app.tab_order import in_order
+from app.tab_order import insert_before
 from engine.protocol.hub import Fit, HeadChoice, PairVerdict, Problem
 
 NO_HEAD = "no head"
@@ -76,7 +76,6 @@ class ProblemStrip(QWidget):
             button.clicked.connect(lambda _=False, act=act: act())
             self._buttons.addWidget(button)
         self._buttons.addStretch(1)
-        in_order([self.text, *self.findChildren(QPushButton)])
         self.show()
 
     def offered(self) -> list[str]:
@@ -185,8 +184,8 @@ class DetailsPane(QWidget):
         outer.addLayout(buttons)
 
     def stops(self) -> list[QWidget]:
-        """Where Tab stops in here; the strip's text keeps the place of its buttons."""
-        inside = (self.problem.text, self.quants.box, self.heads, self.tabs.tabBar(), self.card, self.files)
+        """Where Tab stops in here."""
+        inside = (*self.problem.findChildren(QPushButton), self.quants.box, self.heads, self.tabs.tabBar(), self.card, self.files)
         return [*inside, self.page_button, self.fetch_button, self.load_button]
 
     # ------------------------------------------------------------------ what is shown
@@ -245,6 +244,7 @@ class DetailsPane(QWidget):
         if problem.kind != "unsupported":
             offers.append((tr("Hub", "Try again"), self.retry_requested.emit))
         self.problem.say(words.problem(problem), offers)
+        insert_before(self.quants.box, self.problem.findChildren(QPushButton))
 
     def show_heads(
         self, heads: Sequence[HeadChoice], chosen: str, complete: bool, known: bool = True

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 
 from app.banner import Banner
 from app.hub import words
-from app.hub.choice import Choice, is_coming
+from app.hub.choice import Choice, coming
 from app.hub.client import HubClient
 from app.hub.details_pane import DetailsPane
 from app.hub.local_page import LocalPage
@@ -30,7 +30,7 @@ from app.hub.token_dialog import TokenDialog, account_words
 from app.language import tr
 from app.tab_order import in_order
 from engine.protocol import Load
-from engine.protocol.hub import HubModel, LocalEntry, ModelDetails, PairOffer, PairVerdict
+from engine.protocol.hub import HubModel, LocalEntry, ModelDetails, PairOffer, PairVerdict, Phase
 from engine.protocol.hub_messages import (
     Account,
     Browse,
@@ -99,6 +99,7 @@ class HubDialog(QDialog):
             (self.local, tr("Hub", "On this computer")),
         ):
             self.tabs.addTab(page, name)
+        self.tabs.setMinimumWidth(self.tabs.tabBar().sizeHint().width())
         self.splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self.splitter.addWidget(self.tabs)
         self.splitter.addWidget(self.pane)
@@ -123,7 +124,7 @@ class HubDialog(QDialog):
         in_order(
             [
                 self.account_button, *self.trouble.stops(), self.tabs.tabBar(),
-                self.pairs.list, *self.search.stops(), *self.local.stops(), *self.pane.stops(), self.queue.title,
+                self.pairs.list, *self.search.stops(), *self.local.stops(), *self.pane.stops(),
             ]
         )  # fmt: skip
 
@@ -172,7 +173,7 @@ class HubDialog(QDialog):
                 words.parameters(pair.parameters), pair.family, words.licence(pair.licence, pair.is_gated)
             )
             self.pane.begin(pair.target, line)
-            self.pane.show_facts(words.pair_facts(pair))
+            self.pane.show_facts(words.pair_facts(offer))
             self._look(find_heads=True)
         self.pane.show_fit(offer.fit)
         self._show_buttons()
@@ -335,16 +336,21 @@ class HubDialog(QDialog):
             )
             return
         files = {choice.target: choice.file}
-        absent = [
-            repo for repo in choice.absent if not is_coming(self.queue.states, repo, files.get(repo, ""))
-        ]
+        downloads = {repo: coming(self.queue.states, repo, files.get(repo, "")) for repo in choice.absent}
+        absent = [repo for repo, download in downloads.items() if download is None]
         size = (0 if choice.target_path else choice.size) + (0 if choice.head_path else choice.head_size)
         fetch = tr("Hub", "Download")
         if size:
             fetch = tr("Hub", "Download {size}").format(size=words.size(size))
-        waiting = choice.absent and not absent
         can_load = not choice.absent and not choice.is_head
-        state = tr("Hub", "It is being downloaded.") if waiting else ""
+        state = ""
+        if choice.absent and not absent:
+            phases = {download.phase for download in downloads.values() if download is not None}
+            state = tr("Hub", "It is being downloaded.")
+            if Phase.FAILED in phases:
+                state = tr("Hub", "Its download stopped; the reason is below.")
+            elif Phase.PAUSED in phases:
+                state = tr("Hub", "Its download is paused.")
         if choice.is_head and not choice.absent:
             state = tr("Hub", "A head is loaded together with its model: choose the model.")
         self.pane.show_buttons(fetch if absent else "", can_load, state)

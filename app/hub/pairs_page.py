@@ -68,5 +68,5 @@ def _row(offer: PairOffer, heading: str) -> Row:
     here = offer.target_folder and offer.head_folder
     badge = tr("Hub", words.FIT_WORDS[offer.fit.verdict])
     title = f"{pair.target.rpartition('/')[2]}  +  {pair.head.rpartition('/')[2]}"
-    line = words.joined(tr("Hub", "on this computer") if here else "", words.pair_line(pair))
+    line = words.joined(tr("Hub", "on this computer") if here else "", words.pair_line(offer))
     return Row(f"{pair.target} {pair.head}", title, line, badge, TONES[offer.fit.verdict], offer, heading)

@@ -242,9 +242,7 @@ class QueuePanel(QWidget):
             row.show_state(state)
         free = tr("Hub", "{size} free on the disk").format(size=words.size(event.free_disk))
         if moved:
-            in_order(
-                [self.title, *(stop for state in ordered for stop in self.rows[state.download_id].stops())]
-            )
+            in_order(stop for state in ordered for stop in self.rows[state.download_id].stops())
         self.title.setText(words.joined(_summary(event.downloads), free))
         self.setVisible(bool(event.downloads))
         self._fit_height()
@@ -253,7 +251,12 @@ class QueuePanel(QWidget):
         self._client.send(command)
 
     def _fit_height(self) -> None:
-        wanted = sum(row.sizeHint().height() for row in self.rows.values()) + 8
+        # Texts that wrap are lower in a wide window than their own hint says.
+        width = max(self.area.viewport().width(), 200)
+        wanted = 8 + sum(
+            row.heightForWidth(width) if row.hasHeightForWidth() else row.sizeHint().height()
+            for row in self.rows.values()
+        )
         self.area.setFixedHeight(min(wanted, round(SHARE * self.window().height())))
 
 

@@ -7,10 +7,10 @@ from PySide6.QtCore import QDate, QLocale, Qt
 from app.language import mark, numbers, tr, tr_n
 from app.language.engine_texts import of_engine
 from engine.protocol.hub import (
-    CataloguePair,
     DownloadState,
     Fit,
     HubModel,
+    PairOffer,
     PairReport,
     PairVerdict,
     Phase,
@@ -107,16 +107,27 @@ def of_total(done: int, total: int) -> str:
     return tr("Hub", "{done} of {total}").format(done=size(done), total=size(total))
 
 
-def pair_line(pair: CataloguePair) -> str:
+def on_disk(offer: PairOffer) -> str:
+    """What both files of a pair take on the disk; about, until the hub has told."""
+    if offer.download_bytes:
+        return tr("Hub", "{size} on disk").format(size=size(offer.download_bytes))
+    if offer.pair.family == "gpt-oss":  # its files are not of 16 bits a weight
+        return ""
+    return tr("Hub", "about {size} on disk").format(size=size(offer.pair.parameters * 2e9))
+
+
+def pair_line(offer: PairOffer) -> str:
     """What stands under a pair's name in the list."""
+    pair = offer.pair
     speed = tr("Hub", "no speed-up published")
     if pair.speedup:
         speed = tr("Hub", "up to {factor}× published").format(factor=numbers.decimal(pair.speedup, 1))
-    return joined(parameters(pair.parameters), pair.format, speed, licence(pair.licence, pair.is_gated))
+    return joined(parameters(pair.parameters), on_disk(offer), speed, licence(pair.licence, pair.is_gated))
 
 
-def pair_facts(pair: CataloguePair) -> tuple[tuple[str, str], ...]:
+def pair_facts(offer: PairOffer) -> tuple[tuple[str, str], ...]:
     """Rows of name and value for the details."""
+    pair = offer.pair
     not_told = tr("Hub", "its card does not tell")
     speed, drafts, card = tr("Hub", "none was published"), "", tr("Hub", "more than 24 GB")
     if pair.speedup:

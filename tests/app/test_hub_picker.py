@@ -81,6 +81,7 @@ def test_it_opens_on_pairs_for_this_machine(qtbot: QtBot, picker: HubDialog) -> 
     rows = picker.pairs.list.row_model().rows
     assert rows[0].heading == "Recommended for this machine"
     assert rows[0].badge in ("fits", "tight")
+    assert "GB on disk" in rows[0].subtitle and "× published" in rows[0].subtitle
     assert len([row.heading for row in rows if row.heading]) == len(
         {row.heading for row in rows if row.heading}
     )
