@@ -54,10 +54,11 @@ class Passes:
         bias = None
         if seen is not None or rows > 1:
             if seen is None:
-                seen = torch.ones(rows, rows, dtype=torch.bool).tril_()
-            bias = torch.zeros(rows, end)
-            bias[:, end - seen.shape[1] :].masked_fill_(~seen, float("-inf"))
-            bias = bias.repeat_interleave(self._group, 0).to(self._device)
+                seen = torch.ones(rows, rows, dtype=torch.bool, device=self._device).tril_()
+            # Made where it is used: as wide as the text, it would take long to copy at every level.
+            bias = torch.zeros(rows, end, device=self._device)
+            bias[:, end - seen.shape[1] :].masked_fill_(~seen.to(self._device), float("-inf"))
+            bias = bias.repeat_interleave(self._group, 0)
         return Rows(begin, end, rope, bias)
 
 
