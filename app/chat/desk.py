@@ -6,6 +6,7 @@ Stands between the widgets of one window and the chats; the window hands both in
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 from PySide6.QtGui import QGuiApplication
@@ -124,7 +125,8 @@ class ChatDesk(QObject):
     def _settings(self, chat: Chat) -> GenerationSettings:
         settings, model = self._frame.store.current, self._frame.client.model
         self._replies.system_prompt = of_model(settings, model).system_prompt
-        return resolve(settings, model, chat)
+        # What the target gives the guesses costs a little time, and only the panel shows it.
+        return replace(resolve(settings, model, chat), explain=self._frame.panel.isVisible())
 
     @Slot(str)
     def send(self, prompt: str) -> None:

@@ -195,6 +195,7 @@ class ChatMessage:
             position = end
         self.text += step.text
         self._ranges[step.index] = (begin, position)
+        self.notice = step.notice or self.notice
         self._tokens += len(step.pieces)
         if step.index > self._first_step:
             self._steps += 1
@@ -213,7 +214,7 @@ class ChatMessage:
         self.state = MessageState.DONE
         self.stats = sum_of(self._cost_before, event.stats) if self._cost_before else event.stats
         self.reason = event.reason
-        self.notice = event.notice
+        self.notice = event.notice or self.notice
         self.changed(self)
 
     def fail(self, event: Failed) -> None:

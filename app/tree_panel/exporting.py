@@ -105,6 +105,7 @@ class ExportStrip(QWidget):
         row.addWidget(self.bar)
         row.addWidget(self.button)
         self._running = False
+        self._offer(tr("Panel", "Cancel"))
         self.hide()
 
     def show_running(self, words: str) -> None:
@@ -129,9 +130,12 @@ class ExportStrip(QWidget):
     def _say(self, words: str, button: str) -> None:
         self.label.setText(words)
         self.setAccessibleName(words)
+        self._offer(button)
+        self.show()
+
+    def _offer(self, button: str) -> None:
         self.button.setText(button)
         self.button.setAccessibleName(button)
-        self.show()
 
     def _pressed(self) -> None:
         if self._running:

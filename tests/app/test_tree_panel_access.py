@@ -162,6 +162,7 @@ def test_the_tab_key_goes_from_top_to_bottom(panel, qtbot) -> None:
         panel.zoom_out,
         panel.zoom_fit,
         panel.zoom_in,
+        panel.export_button,
         panel.view,
         panel.transport.slider,
     ]
