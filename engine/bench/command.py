@@ -22,6 +22,7 @@ from engine.bench.plots import plot, require_matplotlib
 from engine.bench.progress import Progress, say
 from engine.bench.prompts import BenchPrompt, per_category, read_prompts, spread
 from engine.bench.published import BATCHES
+from engine.bench.rows import SHORT_REPLY
 from engine.bench.store import Store
 from engine.bench.summary import Result, results
 from engine.bench.sweep import plain_rate, sentence, standings, sweep_table, verdict
@@ -80,7 +81,11 @@ def run(arguments: argparse.Namespace) -> int:
     store.write(
         {"results": [each.to_json() for each in found], "missing": missing, "peers": peer_lines(peer_rows)}
     )
-    _print(found, missing, peer_lines(peer_rows), arguments)
+    title = (
+        f"{model.info.name} in {model.info.weight_format}, {_device(model)}; replies of at most "
+        f"{arguments.max_tokens} tokens, medians over those of at least {SHORT_REPLY}."
+    )
+    _print(found, missing, peer_lines(peer_rows), arguments, title)
     if arguments.plots:
         for path in plot(found, Path(arguments.plots), f"{model.info.name}, {_device(model)}"):
             print(f"Picture: {path}")
@@ -204,7 +209,11 @@ def _sweep(
 
 
 def _print(
-    found: Sequence[Result], missing: dict[str, str], peers: dict[str, str], arguments: argparse.Namespace
+    found: Sequence[Result],
+    missing: dict[str, str],
+    peers: dict[str, str],
+    arguments: argparse.Namespace,
+    title: str,
 ) -> None:
     if arguments.identity:
         table = report.identity_table(found)
@@ -212,7 +221,7 @@ def _print(
         for name, reason in missing.items():
             print(f"Not measured: {name}. {reason}")
     elif arguments.markdown:
-        print(report.markdown(found, missing, peers))
+        print(report.markdown(found, missing, peers, title))
     else:
         print(report.terminal(found, missing, peers))
     wrong = [each for each in found if each.same_text and each.identical < each.replies]

@@ -41,7 +41,7 @@ def markdown_table(table: Table) -> str:
 
 def methods_table(results: Sequence[Result]) -> Table:
     """Every method at one temperature: what it brings and what it costs."""
-    table = [["method", "speed-up", "τ", "tokens/s", "draft", "verify", "drafts in", "memory", "same ids"]]
+    table = [["method", "speed-up", "τ", "tokens/s", "draft", "verify", "guesses in", "memory", "same ids"]]
     for each in results:
         speed = each.all
         table.append(
@@ -112,9 +112,11 @@ def terminal(results: Sequence[Result], missing: Mapping[str, str], peers: Mappi
     return "\n\n".join([*parts, *_ends(missing, peers)])
 
 
-def markdown(results: Sequence[Result], missing: Mapping[str, str], peers: Mapping[str, object]) -> str:
-    """To be pasted into a README."""
-    parts = [markdown_table(published_table(results)), *(f"*{s.title}*: {s.about}" for s in SOURCES)]
+def markdown(
+    results: Sequence[Result], missing: Mapping[str, str], peers: Mapping[str, object], title: str
+) -> str:
+    """To be pasted into a README. ``title`` says what was measured on which machine."""
+    parts = [title, markdown_table(published_table(results)), *(f"*{s.title}*: {s.about}" for s in SOURCES)]
     for temperature in dict.fromkeys(each.temperature for each in results):
         here = [each for each in results if each.temperature == temperature]
         parts += [f"**{heading(here)}**", markdown_table(category_table(here))]
@@ -124,7 +126,9 @@ def markdown(results: Sequence[Result], missing: Mapping[str, str], peers: Mappi
 def heading(results: Sequence[Result]) -> str:
     """What the results at one temperature rest on."""
     first = results[0]
-    plain = f", plain decoding {first.all.plain:.1f} tokens/s" if first.all else ""
+    plain = ""
+    if first.all:
+        plain = f" ({first.all.replies} replies long enough to time), plain decoding {first.all.plain:.1f} tokens/s"
     return (
         f"Temperature {first.temperature:g}: {first.replies} prompts{plain}, "
         f"{first.looping_share:.0%} of the replies go round in loops; speed-up (τ)"

@@ -61,7 +61,7 @@ class Result:
     acceptance_by_depth: tuple[float, ...]
     acceptance_rate: float
     drafting_share: float
-    """Of the steps, those with a draft; the others were plain because it did not pay."""
+    """Of the steps, those that held a guess; the others were plain, since drafting did not pay or found none."""
     step_ms: Mapping[str, float]
     """draft, verify, accept, other and total of an average step, in milliseconds."""
     plain_ms: Mapping[str, float]

@@ -100,15 +100,15 @@ def test_tables_name_every_method_and_what_is_missing() -> None:
     found = results([*ROWS, *wrong], [EAGLE], [0.0, 1.0], {"eagle3": 12_300_000})
     missing = {"medusa": "It needs Medusa heads."}
     text = terminal(found, missing, {"peer": "5.0 tokens/s"})
-    assert "Temperature 0: 4 prompts" in text and "Temperature 1: 4 prompts" in text
+    assert "Temperature 0: 4 prompts (3 replies long enough to time)" in text and "Temperature 1: 4 prompts" in text
     assert "Not measured: medusa. It needs Medusa heads." in text and "peer: 5.0 tokens/s" in text
     assert "4 of 4" in text and "0 of 4" in text and "12 MB" in text
-    for_readme = markdown(found, missing, {})
-    head, _, first, second = for_readme.split("\n\n")[0].split("\n")
+    for_readme = markdown(found, missing, {}, "A model on a machine.")
+    head, _, first, second = for_readme.split("\n\n")[1].split("\n")
     assert "EAGLE-3 paper" in head and "Spec-Bench" in head
     assert first.startswith("| EAGLE-3 | 0 | 4.00× | 2.69 | 12 MB | 20% / 60% | 4 of 4 | 5.51× (6.62) |")
     assert second.startswith("| EAGLE-3 | 1 | ") and "4.65× (5.67)" in second
-    assert "arXiv 2503.01840" in for_readme
+    assert "arXiv 2503.01840" in for_readme and for_readme.startswith("A model on a machine.")
     lines = aligned([["a", "b"], ["long", "1"]]).split("\n")
     assert lines == ["a     b", "───────", "long  1"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,19 @@ def test_a_method_that_cannot_run_is_no_traceback(
     assert "holds an EAGLE head" in capsys.readouterr().err
 
 
+def test_other_programs_decode_the_same_prompts(
+    folder: Path, head: Path, prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "out.json"
+    options = ["--compare", "--limit", "1", "--temperatures", "0", "--methods", "lookahead", "--json", str(path)]
+    assert bench(folder, head, prompts, *options) == 0
+    assert re.search(
+        r"transformers float32: [\d.]+ tokens/s on 1 prompts; as fast as that: plain [\d.]+×, lookahead",
+        capsys.readouterr().out,
+    )
+    assert "transformers float32" in json.loads(path.read_text(encoding="utf-8"))["peers"]
+
+
 def test_medusa_heads_stand_beside_an_eagle_head(model: LoadedModel, medusa: Path, head: Path) -> None:
     both = with_medusa(model, medusa)
     problems = {info.id: info.problem for info in both.info.methods}
@@ -275,7 +289,8 @@ def test_the_command_measures_batches(
     folder: Path, head: Path, prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "batches.json"
-    assert bench(folder, head, prompts, "--limit", "2", "--max-tokens", "8", "--batch", "1,2", "--json", str(path), "--nodes", "4", "--markdown") == 0
+    options = ["--batch", "1,2", "--nodes", "4", "--limit", "2", "--max-tokens", "8", "--json", str(path)]
+    assert bench(folder, head, prompts, *options, "--markdown") == 0
     shown = capsys.readouterr().out
     assert "| 2 | " in shown and "up to 4 rows" in shown and "Measured: passes of the target" in shown
     kept = json.loads(path.read_text(encoding="utf-8"))["batches"]
