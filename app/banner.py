@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QTo
 
 from app import icons, theme
 from app.language import tr
-from app.tab_order import in_order
+from app.tab_order import insert_before
 
 TOAST_MS = 8000
 
@@ -66,8 +66,8 @@ class Banner(QWidget):
         ]
 
     def stops(self) -> list[QWidget]:
-        """Where Tab stops in here, behind the text, which keeps the place of its buttons."""
-        return [self.label, *self.offers(), self._close]
+        """Where Tab stops in here."""
+        return [*self.offers(), self._close]
 
     def say(self, text: str, offers: tuple[Offer, ...] = (), details: str = "") -> None:
         """Show a text with buttons. ``details`` adds "Copy details"."""
@@ -86,7 +86,7 @@ class Banner(QWidget):
             button = QPushButton(tr("Notices", "Copy details"))
             button.clicked.connect(self._copy)
             self._buttons.addWidget(button)
-        in_order(self.stops())
+        insert_before(self._close, self.offers())
         self.show()
 
     def _take(self, offer: Offer) -> None:

@@ -9,14 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
 
 def in_order(stops: Iterable[QWidget]) -> None:
     """Let Tab go through ``stops`` one after the other, from where the first of them is.
 
-    A widget that takes no focus can stand in the order as well, to keep a place for what is
-    made later. All must be in one window; a compound widget is named by the part that has the focus.
+    Those that take no focus are left out: Qt gives them no place in the order. All must be in one
+    window; a compound widget is named by the part that has the focus.
     """
-    for before, after in pairwise(stops):
+    reached = [each for each in stops if each.focusPolicy() & Qt.FocusPolicy.TabFocus]
+    for before, after in pairwise(reached):
         QWidget.setTabOrder(before, after)
+
+
+def insert_before(place: QWidget, stops: Iterable[QWidget]) -> None:
+    """Put ``stops`` in front of ``place``, which stays where it is."""
+    in_order([place, *stops, place])

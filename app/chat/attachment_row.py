@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QVB
 from app import icons, theme
 from app.chat.attachments import Attachment
 from app.language import tr
-from app.tab_order import in_order
 
 LONGEST_NAME = 44
 
@@ -85,7 +84,6 @@ class AttachmentRow(QWidget):
             chip.removed.connect(lambda number=number: self._remove(number))
             self._column.addWidget(chip, 0, Qt.AlignmentFlag.AlignLeft)
             self.chips.append(chip)
-        in_order([self, *(chip.button for chip in self.chips)])
         self.setVisible(bool(attachments))
         self.changed.emit()
 

@@ -37,6 +37,7 @@ from app import icons, theme
 from app.chat import attachments
 from app.chat.attachment_row import AttachmentRow
 from app.language import mark, numbers, tr
+from app.tab_order import in_order
 
 MOST_LINES = 8
 HINT = mark("Composer", "Enter sends, Shift+Enter starts a new line")
@@ -143,6 +144,7 @@ class Composer(QWidget):
         column.setSpacing(2)
         self.files = AttachmentRow()
         self.files.changed.connect(self._on_text)
+        self.files.changed.connect(lambda: in_order([self.attach_button, *self.stops()]))
         column.addWidget(self.files)
         row = QHBoxLayout()
         row.setSpacing(8)
@@ -186,7 +188,7 @@ class Composer(QWidget):
 
     def stops(self) -> list[QWidget]:
         """Where Tab stops in here."""
-        return [self.files, self.attach_button, self.edit, self.send_button]
+        return [*(chip.button for chip in self.files.chips), self.attach_button, self.edit, self.send_button]
 
     def set_text(self, text: str) -> None:
         if text != self.text:

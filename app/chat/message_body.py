@@ -17,7 +17,6 @@ from app.chat.thinking_fold import ThinkingFold
 from app.chat.token_marks import TokenMarks
 from app.language import tr
 from app.markdown.sections import SectionFinder, Sections
-from app.tab_order import in_order
 
 TAIL = 32
 """Characters compared to see that a text has only grown."""
@@ -104,7 +103,6 @@ class MessageBody(QWidget):
             if self.thoughts is None:
                 self.thoughts = ThinkingFold(self.marks, self._thoughts_name)
                 self._layout.insertWidget(0, self.thoughts)
-                in_order([self, *self.thoughts.stops()])
                 self._wire(self.thoughts.flow)
             begin = max(self._fed, sections.thought_start)
             end = ready if sections.thinking else sections.thought_end
@@ -138,7 +136,7 @@ class MessageBody(QWidget):
 
     def stops(self) -> list[QWidget]:
         """Where Tab stops in here, from top to bottom."""
-        return [self, *(self.thoughts.stops() if self.thoughts is not None else ()), *self.answer.stops()]
+        return [*(self.thoughts.stops() if self.thoughts is not None else ()), *self.answer.stops()]
 
     def pieces(self) -> list[MessageText]:
         """The pieces that are not folded, from top to bottom."""

@@ -15,6 +15,7 @@ from app.chat.version_switch import VersionSwitch
 from app.language import numbers, tr, tr_n
 from app.language.engine_texts import of_engine
 from app.markdown.plain import plain_text
+from app.tab_order import insert_before
 from engine.protocol import Role
 
 FOLD_LINES = 30
@@ -49,6 +50,7 @@ class MessageView(QWidget):
         super().__init__(parent)
         self.message = message
         self._last_state: object = None
+        self._stops = 0
         self.body = _body_of(message)
         self.body.set_highlight(highlight)
         self.versions = VersionSwitch()
@@ -134,6 +136,7 @@ class MessageView(QWidget):
             self._last_state = message.state
             return
         self.body.show_text(message.text, message.runs, message.is_running)
+        self._keep_order()
         if self.body.thoughts is not None:
             sections = self.body.sections
             seconds = thought_seconds(message, sections.thought_start, sections.thought_end)
@@ -148,6 +151,7 @@ class MessageView(QWidget):
         lines = self.message.text.split("\n")
         folded = len(lines) > most + 5
         self.body.show_text("\n".join(lines[:most]) if folded else self.message.text)
+        self._keep_order()
         self._lines = most
         self._more.setText(self._unfold_words(len(lines)))
         self._more.setVisible(folded)
@@ -225,6 +229,13 @@ class MessageView(QWidget):
         self.versions.show_versions(place, count, free)
         if self.message.role is Role.USER:
             self._edit.setEnabled(free)
+
+    def _keep_order(self) -> None:
+        """The text is built bit by bit; Tab goes through all of it before what stands below."""
+        stops = self.body.stops()
+        if len(stops) != self._stops:
+            self._stops = len(stops)
+            insert_before(self._more if self.message.role is Role.USER else self._copy, stops)
 
     def stops(self) -> list[QWidget]:
         """Where Tab stops in here, from top to bottom."""

@@ -15,7 +15,6 @@ from app.chat.message_text import MessageText
 from app.chat.token_marks import TokenMarks
 from app.language import numbers, tr
 from app.markdown.sections import PIECE, pieces
-from app.tab_order import in_order
 
 
 class TextFlow(QWidget):
@@ -86,8 +85,8 @@ class TextFlow(QWidget):
             piece.settle()
 
     def stops(self) -> list[QWidget]:
-        """Where Tab stops in here, behind this widget itself, which keeps the place."""
-        return [self, *(stop for piece in self.pieces for stop in piece.stops())]
+        """Where Tab stops in here, from top to bottom."""
+        return [stop for piece in self.pieces for stop in piece.stops()]
 
     @property
     def text(self) -> str:
@@ -96,7 +95,7 @@ class TextFlow(QWidget):
 
     def _add(self) -> MessageText:
         piece = MessageText(self._marks, self._literal)
-        name, before = self._name, self.pieces[-1].stops()[-1] if self.pieces else self
+        name = self._name
         if self.pieces:
             number = numbers.whole(len(self.pieces) + 1)
             name = tr("Reply", "{name}, part {number}").format(name=name, number=number)
@@ -107,7 +106,6 @@ class TextFlow(QWidget):
         piece.position_shown.connect(lambda area, piece=piece: self.position_shown.emit(piece, area))
         self.pieces.append(piece)
         self._layout.addWidget(piece)
-        in_order([before, piece])
         return piece
 
     @staticmethod
