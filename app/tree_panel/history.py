@@ -107,6 +107,8 @@ class ReplyHistory:
         self._accepted = array("q")
         self._drafted = array("q")
         # One entry a step, of that step alone.
+        self._speeds = array("d")
+        self._lengths = array("d")
         self._tokens = array("H")
         self._accepted_depth = array("H")
         self._tree_depth = array("H")
@@ -136,6 +138,12 @@ class ReplyHistory:
         grow(self._passes, 1 if decoding else 0)
         grow(self._accepted, len(step.accepted))
         grow(self._drafted, drafted)
+        # Asked for at every frame, for every step.
+        first = self._before_window(len(self._seconds) - 1)
+        for recent, whole in ((self._speeds, self._seconds), (self._lengths, self._passes)):
+            span = whole[-1] - (whole[first] if first >= 0 else 0)
+            emitted = self._emitted[-1] - (self._emitted[first] if first >= 0 else 0)
+            recent.append(emitted / span if span > 0 else 0.0)
         self._tokens.append(min(tokens, 0xFFFF))
         self._accepted_depth.append(min(len(step.accepted), 0xFFFF))
         self._tree_depth.append(min(deepest, 0xFFFF))
@@ -286,25 +294,17 @@ class ReplyHistory:
             mode=kept.mode,
         )
 
-    def recent_speed(self, position: int = -1, window: float = WINDOW_SECONDS) -> float:
-        """Tokens per second over the steps that reach into the last ``window`` seconds, each in full."""
-        at = self._place(position)
-        first = self._before_window(at, window)
-        spent = self._seconds[at] - (self._seconds[first] if first >= 0 else 0.0)
-        emitted = self._emitted[at] - (self._emitted[first] if first >= 0 else 0)
-        return emitted / spent if spent > 0 else 0.0
+    def recent_speed(self, position: int = -1) -> float:
+        """Tokens per second over the steps that reach into the last `WINDOW_SECONDS`, each in full."""
+        return self._speeds[self._place(position)]
 
-    def recent_length(self, position: int = -1, window: float = WINDOW_SECONDS) -> float:
-        """Tau over the same steps as `recent_speed`; 0 before the first pass."""
-        at = self._place(position)
-        first = self._before_window(at, window)
-        passes = self._passes[at] - (self._passes[first] if first >= 0 else 0)
-        emitted = self._emitted[at] - (self._emitted[first] if first >= 0 else 0)
-        return emitted / passes if passes else 0.0
+    def recent_length(self, position: int = -1) -> float:
+        """Tau over the same steps; 0 before the first pass."""
+        return self._lengths[self._place(position)]
 
-    def _before_window(self, at: int, window: float) -> int:
+    def _before_window(self, at: int) -> int:
         """The last step that lies before the window; what came after it counts. -1: none does."""
-        return min(bisect_right(self._seconds, self._seconds[at] - window, 0, at + 1), at) - 1
+        return min(bisect_right(self._seconds, self._seconds[at] - WINDOW_SECONDS, 0, at + 1), at) - 1
 
     def tokens_of(self, position: int) -> int:
         """Tokens emitted by one step."""

@@ -184,17 +184,23 @@ class Timeline(Chart):
         slot = self._slot()[0]
         gap = 1.0 if slot >= 4 else 0.0
         unit = plot.height() / tallest
-        painter.setPen(Qt.PenStyle.NoPen)
         pale = QColor(colours.bonus)
         pale.setAlphaF(0.45)
+        own: list[QRectF] = []
+        given: list[QRectF] = []
         for column, (start, end) in enumerate(spans):
             tokens, free = history.column(start, end)
             free = min(free, tokens)
             x = plot.left() + column * slot
-            own = QRectF(x, plot.bottom() - (tokens - free) * unit, slot - gap, (tokens - free) * unit)
-            given = QRectF(x, plot.bottom() - tokens * unit, slot - gap, free * unit)
-            painter.fillRect(own, pale)
-            painter.fillRect(given, colours.accepted)
+            own.append(QRectF(x, plot.bottom() - (tokens - free) * unit, slot - gap, (tokens - free) * unit))
+            given.append(QRectF(x, plot.bottom() - tokens * unit, slot - gap, free * unit))
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        painter.setPen(Qt.PenStyle.NoPen)
+        for rects, ink in ((own, pale), (given, colours.accepted)):
+            painter.setBrush(ink)
+            painter.drawRects(rects)
+        painter.restore()
 
     @staticmethod
     def _tau_pen(colours: theme.Tokens) -> QPen:
