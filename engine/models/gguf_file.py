@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.errors import ModelError
+from engine.models.gguf_numbers import numbers as numbers_of
 
 DOWNLOAD_AGAIN = "Delete this file and download it again."
 
@@ -221,6 +222,9 @@ class GGUFFile:
             many = min(step, count - first)
             start = tensor.offset + first * row_bytes
             raw = np.frombuffer(self._map, np.uint8, many * row_bytes, start).reshape(many, row_bytes)
+            if (quick := numbers_of(tensor.kind, raw)) is not None:
+                yield quick.view(many, columns).numpy()
+                continue
             try:
                 numbers = dequantize(raw, GGMLQuantizationType[tensor.kind])
             except NotImplementedError as error:
