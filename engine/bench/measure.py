@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.bench.prompts import BenchPrompt
-from engine.bench.rows import Row, is_looping
+from engine.bench.rows import Row
 from engine.bench.variants import PLAIN, Variant
 from engine.drafting.drafter import Drafter
 from engine.generation import Session, Switches
 from engine.loaded import LoadedModel
+from engine.looping import is_looping
 from engine.protocol import Event, Generate, GenerationSettings, Message, ReplyStats, Role
 from engine.reply import run_reply
 

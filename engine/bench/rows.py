@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -86,9 +86,3 @@ class Row:
     def rate(self) -> float:
         """tokens/s"""
         return (self.tokens - 1) / self.seconds if self.seconds > 0 and self.tokens > 1 else 0.0
-
-
-def is_looping(tokens: Sequence[int]) -> bool:
-    """Fewer than half of the reply's 4-grams are distinct: loops flatter every drafter."""
-    grams = [tuple(tokens[i : i + 4]) for i in range(len(tokens) - 3)]
-    return bool(grams) and len(set(grams)) < 0.5 * len(grams)

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import EngineError
+from engine.looping import is_looping
 from engine.training.features import SETTINGS_FILE, Prompt, Reply, write_prefix, write_shard
 from engine.training.target import BatchTarget, Cache
 
@@ -52,12 +53,6 @@ class _Slot:
     length: int
     """Tokens behind the prefix which are in the cache."""
     tokens: list[int]
-
-
-def is_looping(tokens: Sequence[int]) -> bool:
-    """Fewer than half of the 4-grams are distinct."""
-    grams = [tuple(tokens[i : i + 4]) for i in range(len(tokens) - 3)]
-    return len(grams) > 16 and len(set(grams)) < len(grams) / 2
 
 
 def sample(logits: Tensor, temperatures: Tensor, top_p: float, generator: torch.Generator) -> Tensor:

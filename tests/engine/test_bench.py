@@ -17,13 +17,14 @@ from engine.bench.peers import LlamaCppPeer, peer_lines
 from engine.bench.plots import plot, require_matplotlib
 from engine.bench.prompts import per_category, read_prompts, spread
 from engine.bench.report import aligned, markdown, terminal
-from engine.bench.rows import Row, is_looping
+from engine.bench.rows import Row
 from engine.bench.store import Store
 from engine.bench.summary import result, results
 from engine.bench.sweep import plain_rate, sentence, standings, sweep_table, verdict
 from engine.bench.variants import PLAIN, Variant, grid, parse_methods
 from engine.drafting.registry import METHODS
 from engine.errors import EngineError, PromptError
+from engine.looping import is_looping
 from engine.settings import TreeSettings
 
 EAGLE, LOOKUP = Variant("eagle3"), Variant("prompt-lookup")

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from engine.errors import EngineError
+from engine.looping import is_looping
 from engine.prompting import ChatFormat
 from engine.training.features import FeatureStore
 from engine.training.prompts import encode_prompts, read_prompts, reply_end
-from engine.training.replies import ReplySettings, ReplyWriter, is_looping, sample
+from engine.training.replies import ReplySettings, ReplyWriter, sample
 from engine.training.target import BatchTarget, Cache
 from tests.engine import tiny
 
