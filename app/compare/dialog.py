@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QMetaObject, Qt, Signal, Slot
+from PySide6.QtCore import QElapsedTimer, QMetaObject, Qt, Signal, Slot
 from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -38,6 +38,8 @@ from engine.protocol import GenerationSettings, Load, Message
 
 ABREAST = 700
 """From this width on the sides stand beside each other."""
+KEEP_MS = 2000
+"""Between two times at which a comparison that runs is kept."""
 PNG, SVG = "PNG (*.png)", "SVG (*.svg)"
 
 
@@ -63,6 +65,7 @@ class CompareDialog(QDialog):
         self._chat: Chat | None = None
         self._running_chat: Chat | None = None
         """The chat with which the comparison that runs is kept."""
+        self._kept = QElapsedTimer()
         self._plan: Plan | None = None
         """Of what is shown, if it was started here."""
         self.runner = CompareRunner(client, self)
@@ -78,8 +81,8 @@ class CompareDialog(QDialog):
         self.setup.saved.delete_requested.connect(self._delete)
         self.setup.saved.restore_requested.connect(self._restore)
         self.runner.phase_changed.connect(self._on_phase)
-        self.runner.recorded.connect(self._keep)
-        client.loaded.connect(self._on_loaded)
+        self.runner.recorded.connect(self._keep_soon)
+        client.state_changed.connect(self._on_state)
         self._show_buttons()
 
     # ------------------------------------------------------------------ building
@@ -227,7 +230,13 @@ class CompareDialog(QDialog):
     # ------------------------------------------------------------------ keeping
 
     @Slot()
+    def _keep_soon(self) -> None:
+        """Keep what has come so far, unless that was done a moment ago: a large set takes its time."""
+        if not self._kept.isValid() or self._kept.elapsed() >= KEEP_MS:
+            self._keep()
+
     def _keep(self) -> None:
+        self._kept.start()
         record = self.runner.record
         if self._shelf is not None and self._running_chat is not None and record is not None and record.replies:
             self._shelf.put(self._running_chat, record)
@@ -306,8 +315,9 @@ class CompareDialog(QDialog):
         self.said.setText(text)
         self.said.setVisible(bool(text))
 
-    @Slot(object)
-    def _on_loaded(self, _event: object) -> None:
+    @Slot()
+    def _on_state(self) -> None:
+        """A model came or went."""
         if not self.runner.busy:
             self.setup.show_model(self._client.model)
 

@@ -223,7 +223,7 @@ def save_picture(record: Record, palette: QPalette, path: Path, prompt: int = 0)
         held = QByteArray()
         buffer = QBuffer(held)
         buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-        as_image(record, palette, prompt).save(buffer, "PNG")
+        as_image(record, palette, prompt).save(buffer, "PNG")  # type: ignore[call-overload]
         content = bytes(held.data())
     file = QSaveFile(str(path))
     if not file.open(QIODevice.OpenModeFlag.WriteOnly):

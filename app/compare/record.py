@@ -153,7 +153,11 @@ class Record:
 
 
 def to_json(record: Record) -> str:
-    return json.dumps({"version": VERSION, **asdict(record)}, ensure_ascii=False)
+    names = tuple(Reply.__dataclass_fields__)
+    # One by one: there may be thousands, and asdict copies everything in them.
+    replies = [{name: getattr(reply, name) for name in names} for reply in record.replies]
+    table = asdict(replace(record, replies=()))
+    return json.dumps({"version": VERSION, **table, "replies": replies}, ensure_ascii=False)
 
 
 def from_json(text: str) -> Record:

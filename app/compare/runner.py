@@ -352,10 +352,8 @@ class CompareRunner(QObject):
                 self._end(Phase.STOPPED)
             elif event.model.head_name is None:
                 self._give_up(
-                    tr("Compare", "The head {head} cannot be used: {problem}").format(
-                        head=awaited.head or "", problem=of_engine(event.model.head_problem or "")
-                    ),
-                    tr("Compare", "Choose another head for this side."),
+                    tr("Compare", "The head in {folder} cannot be used.").format(folder=awaited.head or ""),
+                    of_engine(event.model.head_problem or "") or tr("Compare", "Choose another head for this side."),
                 )
             else:
                 self._next()

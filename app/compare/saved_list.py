@@ -71,6 +71,9 @@ class SavedList(QWidget):
 
     def show_saved(self, saved: Sequence[ComparisonRecord]) -> None:
         chosen = self.current
+        known = {self.list.item(row).data(Qt.ItemDataRole.UserRole) for row in range(self.list.count())}
+        if saved and saved[0].id not in known:
+            chosen = saved[0].id  # it has just been made
         self.list.clear()
         for record in saved:
             item = QListWidgetItem(f"{moment(record.created)}   {visible(record.title, 160).replace('␣', ' ')}")

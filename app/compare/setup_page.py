@@ -24,6 +24,8 @@ class SetupPage(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._model: ModelInfo | None = None
+        """The one whose methods are offered; it stays while none is loaded."""
+        self._is_loaded = False
         self._filled: tuple[object, ...] | None = None
         heading = QLabel(tr("Compare", "Compare two settings"), self)
         heading.setProperty("textRole", "heading")
@@ -100,7 +102,8 @@ class SetupPage(QWidget):
     ) -> None:
         """Offer what there is. What was chosen for the same model and settings stays."""
         key = (model, settings)
-        if key != self._filled:
+        self._is_loaded = model is not None
+        if key != self._filled and (model is not None or self._model is None):
             kept = self._model is not None and model is not None and model.path == self._model.path
             choices = {which: editor.choice() for which, editor in self.sides.items()}
             if not kept:
@@ -114,6 +117,9 @@ class SetupPage(QWidget):
 
     def show_model(self, model: ModelInfo | None) -> None:
         """Another model or head is loaded: what was chosen stays as far as it can."""
+        if (model is not None) != self._is_loaded:
+            self._is_loaded = model is not None
+            self._show()
         if model == self._model or model is None:
             return
         same = self._model is not None and model.path == self._model.path
@@ -137,7 +143,7 @@ class SetupPage(QWidget):
 
     def problem(self) -> str:
         """Why this cannot be started, and what to do; or ""."""
-        if self._model is None:
+        if not self._is_loaded:
             return tr("Compare", "No model is loaded. Load one to compare.")
         for editor in self.sides.values():
             if words := editor.problem():

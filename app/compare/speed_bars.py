@@ -38,7 +38,10 @@ class SpeedBars(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         colours = theme.tokens(self)
         metrics: QFontMetrics = self.fontMetrics()
-        texts = [tr("Compare", "{speed} tokens/s").format(speed=decimal(speed, 1)) for speed in self._speeds]
+        texts = [
+            tr("Compare", "{speed} tokens/s").format(speed=decimal(speed, 1)) if speed else "–"
+            for speed in self._speeds
+        ]
         label = metrics.horizontalAdvance("B ") + 6
         number = max(map(metrics.horizontalAdvance, texts)) + 10
         room = max(10, self.width() - label - number)

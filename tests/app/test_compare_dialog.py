@@ -125,9 +125,16 @@ def test_another_model_keeps_what_fits(dialog: CompareDialog, client: ScriptedCl
     client.model = replace(MODEL, path="other", methods=(), method="")
     client.load_ends(client.model)
     assert side.choice().drafting and side.choice().method == "" and side.method.count() == 2
+    client.model = MODEL
+    client.load_ends(client.model)
+    side.method.setCurrentIndex(side.method.findData("tree"))
     client.model = None
-    dialog.open_for(Chat(), SETTINGS, (), ())
+    dialog.open_for(Chat(), SETTINGS, MESSAGES, ())
     assert "No model is loaded" in dialog.setup.trouble.text() and not dialog.start_button.isEnabled()
+    assert side.choice().method == "tree", "what was chosen is there when the model is"
+    client.model = MODEL
+    client.load_ends(client.model)
+    assert side.choice().method == "tree" and dialog.start_button.isEnabled()
 
 
 class ScriptedHub(QObject):

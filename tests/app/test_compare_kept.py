@@ -51,6 +51,7 @@ def test_comparisons_are_kept_with_the_chat_opened_and_deleted_with_undo(
     assert "A's token" not in page.card.detail.text() and "B's token is ahead" in page.card.detail.text()
     assert not dialog.again_button.isEnabled() and dialog.share_button.isEnabled()
     dialog.show_setup()
+    assert not dialog.start_button.isEnabled()
     saved.delete_button.click()
     assert saved.list.count() == 0 and saved.undo_button.isVisible()
     saved.undo_button.click()

@@ -173,7 +173,8 @@ def test_a_head_that_cannot_be_loaded_is_said_and_the_old_one_comes_back(
     client.play(PLAYED)
     if fault == "no fit":
         client.load_ends(replace(MODEL, head_name=None, head_problem="It was made for another model."))
-        said = "The head /heads/new cannot be used: It was made for another model."
+        said = "The head in /heads/new cannot be used."
+        assert runner.trouble is not None and runner.trouble.next_step == "It was made for another model."
     else:
         client.load_ends(None)
         said = "The GPU's memory is full."
