@@ -42,6 +42,7 @@ from engine.protocol.hub_messages import (
     HubFailed,
     Local,
     LookAt,
+    Queue,
 )
 
 FRAME = 60
@@ -148,7 +149,7 @@ class HubDialog(QDialog):
         client.details.connect(self._on_details)
         client.heads.connect(self._on_heads)
         client.local.connect(self._on_local)
-        client.queue.connect(lambda _: self._show_buttons())
+        client.queue.connect(self._on_queue)
         client.account.connect(self._on_account)
         client.failed.connect(self._on_failed)
 
@@ -305,6 +306,9 @@ class HubDialog(QDialog):
         if (path := here.get((choice.head, ""))) is not None:
             choice = replace(choice, head_path=path)
         self.choice = choice
+        self._show_buttons()
+
+    def _on_queue(self, _event: Queue) -> None:
         self._show_buttons()
 
     def _on_account(self, event: Account) -> None:

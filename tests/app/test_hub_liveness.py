@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +18,28 @@ pytestmark = pytest.mark.alone
 
 SIZE = 200_000_000
 MEMORY = 200_000_000
-WORK = 0.1
-"""Seconds that the GUI thread may work at a stretch."""
+WORK = 0.2
+"""Seconds that the GUI thread may work at a stretch; it needs 0.02 to 0.04."""
 GAP = 0.25
 """Seconds on the wall without a beat, the neighbours' doing included."""
 TRIES = 2
 
 
+@pytest.fixture
+def light() -> Iterator[None]:
+    """What the tests before left in memory does not make collections long: the application has no torch."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def test_the_window_lives_while_a_download_runs(
-    look: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    look: QApplication, light: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "")  # put back afterwards
     for name, value in {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}.items():
@@ -44,6 +59,6 @@ def test_the_window_lives_while_a_download_runs(
             return
     # What the GUI thread itself did between two beats no neighbour can lengthen much; the time on
     # the wall proves something only where the machine is not given to other work.
-    shared = starved() or bool(os.environ.get("CI"))
+    shared = starved() or cores() < 2 or bool(os.environ.get("CI"))
     if min(watched.own[-1] for watched in seen) > WORK or not shared:
         pytest.fail("\n".join(map(str, seen)))
