@@ -82,6 +82,7 @@ def equip(
                 decoder,
                 _make_linear(placement, exact_float),
                 target_name=target_name,
+                template=chat.template,
                 prompts=lambda: _questions(tokenizer, chat),
                 end_tokens=chat.eos_token_ids,
                 report=report,
