@@ -23,6 +23,7 @@ class Actions:
     def __init__(self, window: QMainWindow) -> None:
         def make(text: str, keys: str = "", icon: str = "", check: bool = False, tip: str = "") -> QAction:
             action = QAction(text, window)
+            action.setIconText(plain(text))  # Qt would leave the letter in 設定(&S)…
             if keys:
                 action.setShortcut(QKeySequence(keys))
             if icon:

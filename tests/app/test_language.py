@@ -186,7 +186,9 @@ def test_no_menu_gives_a_letter_twice(
     qapp: QApplication, open_window: OpenWindow, english_again: None, language: Language
 ) -> None:
     installing.install(qapp, language)
-    bar = open_window(loaded=False).menuBar()
+    window = open_window(loaded=False)
+    bar = window.menuBar()
+    assert "(" not in window.top_bar.button(window.commands.hub).text(), "a letter on a button"
     menus = [menu for action in bar.actions() if isinstance(menu := action.menu(), QMenu)]
     assert menus
     wrong = {}
