@@ -843,8 +843,8 @@
         <translation>Die Zahlen sind in der Zwischenablage.</translation>
     </message>
     <message>
-        <source>The head {head} cannot be used: {problem}</source>
-        <translation>Der Head {head} kann nicht verwendet werden: {problem}</translation>
+        <source>The head in {folder} cannot be used.</source>
+        <translation>Der Head in {folder} kann nicht verwendet werden.</translation>
     </message>
     <message>
         <source>The margin is not known: {reason}</source>

@@ -829,8 +829,8 @@
         <translation>数値をクリップボードにコピーしました。</translation>
     </message>
     <message>
-        <source>The head {head} cannot be used: {problem}</source>
-        <translation>ヘッド {head} は使えません: {problem}</translation>
+        <source>The head in {folder} cannot be used.</source>
+        <translation>{folder} のヘッドは使えません。</translation>
     </message>
     <message>
         <source>The margin is not known: {reason}</source>

@@ -829,8 +829,8 @@
         <translation>数字已复制到剪贴板。</translation>
     </message>
     <message>
-        <source>The head {head} cannot be used: {problem}</source>
-        <translation>无法使用头 {head}：{problem}</translation>
+        <source>The head in {folder} cannot be used.</source>
+        <translation>无法使用 {folder} 中的头。</translation>
     </message>
     <message>
         <source>The margin is not known: {reason}</source>
