@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
@@ -28,6 +28,8 @@ EXAMPLES = (
     ),
 )
 """Short questions with one kind of answer: what a small model without instruction tuning can follow."""
+NARROWEST = 140
+"""Width of a card that is still read with ease."""
 
 
 class EmptyState(QScrollArea):
@@ -112,7 +114,9 @@ class _Card(QPushButton):
         layout = self.layout()
         return layout.sizeHint() if layout is not None else super().sizeHint()
 
-    minimumSizeHint = sizeHint
+    def minimumSizeHint(self) -> QSize:
+        """Narrow: the height follows from the width."""
+        return QSize(NARROWEST, self.fontMetrics().lineSpacing())
 
     def hasHeightForWidth(self) -> bool:
         return True

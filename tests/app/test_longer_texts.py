@@ -108,6 +108,7 @@ def test_the_main_window_fits_a_small_screen_and_cuts_nothing(qtbot: QtBot, wind
     column = window.empty.parentWidget().parentWidget()
     settle(window)
     assert cut(column) == [] and cut(window.chat_list) == []
+    assert window.empty.widget().width() == window.empty.viewport().width()
     window.send_prompt("A question of the user")
     qtbot.waitUntil(lambda: window.replies.running is None, timeout=20000)
     window.desk.edit(window.book.current.messages[0])
