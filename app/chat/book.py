@@ -24,7 +24,7 @@ class Removed:
 
 
 class ChatBook:
-    """The list of chats. There is always a current one; an empty one is never kept twice.
+    """The list of chats. There is always a current one; an untouched one is never kept twice.
 
     With a keeper every change outlives the session; without one (tests, rehearsals)
     the chats live in memory.
@@ -70,7 +70,7 @@ class ChatBook:
 
     def new(self) -> Chat:
         """Show an empty chat: the one there is, or a new one at the top."""
-        empty = next((chat for chat in self.chats if chat.is_empty and not chat.draft.strip()), None)
+        empty = next((chat for chat in self.chats if chat.is_untouched), None)
         if empty is None:
             empty = Chat()
             self._insert(0, empty)

@@ -144,6 +144,12 @@ class Chat:
         return not self._path if self._load is None else not self._stored
 
     @property
+    def is_untouched(self) -> bool:
+        """Nothing was written in it or set for it: one such chat is as good as another."""
+        set_for_it = self.has_own_title or self.pinned or self.folder or self.system_prompt or self.overrides
+        return self.is_empty and not self.draft.strip() and not set_for_it
+
+    @property
     def running(self) -> ChatMessage | None:
         return next((message for message in reversed(self._path) if message.is_running), None)
 

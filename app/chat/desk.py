@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QInputDialog
 
 from app.chat.book import Removed
 from app.chat.conversation import Chat, ChatMessage
+from app.chat.edits import Edits
 from app.chat.markdown_export import chat_markdown
 from app.chat.replies import Replies
 from app.engine_control import EngineControl
@@ -39,6 +40,7 @@ class ChatDesk(QObject):
         self._replies = replies
         self._engine = engine
         self._editing: ChatMessage | None = None
+        self._edits = Edits(frame.book.keeper)
         self._draft_before_edit = ""
         self._deleted: list[Removed] = []
         self._waiting: Callable[[], object] | None = None
@@ -61,6 +63,10 @@ class ChatDesk(QObject):
         frame.chat_list.message_found.connect(self.show_message)
         frame.chat_list.chat_opened.connect(frame.composer.setFocus)
         frame.client.loaded.connect(lambda _: self._send_waiting())
+        # What was asked for belongs to this load: a later one must not send what is half written by then.
+        engine.unloaded.connect(self._wait_no_more)
+        frame.client.engine_died.connect(self._wait_no_more)
+        frame.client.failed.connect(lambda event: event.request_id is None and self._wait_no_more())
         self._book.current_changed.subscribe(self.show)
 
     # ------------------------------------------------------------------ which chat
@@ -71,6 +77,8 @@ class ChatDesk(QObject):
         frame.editing.hide()
         frame.transcript.set_chat(chat)
         frame.composer.set_text(chat.draft)
+        if (begun := self._edits.of(chat)) is not None:
+            self._edit(*begun)
         self._unwatch()
         self._unwatch = chat.changed.subscribe(lambda _: self._show_emptiness())
         self._show_emptiness()
@@ -91,7 +99,7 @@ class ChatDesk(QObject):
 
     def delete(self, chat: Chat) -> None:
         """Take a chat out of the list; the toast can bring it back."""
-        if chat.is_empty and not chat.draft and len(self._book.chats) == 1:
+        if chat.is_untouched and len(self._book.chats) == 1:
             return
         if self._replies.chat is chat:
             self._replies.stop()
@@ -135,6 +143,7 @@ class ChatDesk(QObject):
         if self._wake(lambda: self._send_typed(chat)):
             return
         if self._editing is not None:
+            chat.reveal(self._editing)  # another version may have been looked at meanwhile
             sent = self._replies.edit(chat, self._editing, prompt, self._settings(chat))
         else:
             sent = self._replies.ask(chat, prompt, self._settings(chat))
@@ -163,6 +172,12 @@ class ChatDesk(QObject):
             # Behind the other slots of the same event, so that all know of the model.
             QTimer.singleShot(0, self, act)
 
+    @Slot()
+    def _wait_no_more(self) -> None:
+        if self._waiting is not None:
+            self._waiting = None
+            self.changed.emit()
+
     def _send_typed(self, chat: Chat) -> None:
         text = self._frame.composer.text.strip()
         if chat is self._book.current and text:
@@ -183,6 +198,8 @@ class ChatDesk(QObject):
     def _on_typed(self, text: str) -> None:
         if self._editing is None:
             self._book.current.draft = text
+        else:
+            self._edits.put(self._book.current, self._editing, text)
         self._engine.used()
         self.changed.emit()
 
@@ -204,13 +221,16 @@ class ChatDesk(QObject):
         """Put an earlier prompt into the field; sending makes a new version of it."""
         if prompt.role is not Role.USER or prompt not in self._book.current.messages:
             return
+        self._edit(prompt, prompt.text)
+        self._frame.composer.setFocus()
+
+    def _edit(self, prompt: ChatMessage, text: str) -> None:
         frame = self._frame
         if self._editing is None:
             self._draft_before_edit = frame.composer.text
         self._editing = prompt
-        frame.composer.set_text(prompt.text)
+        frame.composer.set_text(text)
         frame.editing.say(tr("Chats", EDITING))
-        frame.composer.setFocus()
 
     @Slot()
     def cancel_edit(self) -> None:
@@ -220,6 +240,7 @@ class ChatDesk(QObject):
 
     def _end_edit(self) -> None:
         self._editing = None
+        self._edits.drop(self._book.current)
         self._frame.editing.hide()
         self._frame.composer.set_text(self._draft_before_edit)
 

@@ -107,7 +107,7 @@ class Keeper:
     # ------------------------------------------------------------------ writing
 
     def about(self, chat: Chat, shown: bool) -> None:
-        if chat.id in self._known or not chat.is_empty or chat.draft.strip():
+        if chat.id in self._known or not chat.is_untouched:
             self._put(chat, urgent=shown)
 
     def keep(self, chat: Chat) -> None:

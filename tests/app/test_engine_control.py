@@ -81,6 +81,23 @@ def test_loading_can_be_cancelled_and_a_prompt_loads_again(qtbot: QtBot, open_wi
     assert not window.notices.engine.isVisible()
 
 
+def test_a_prompt_whose_load_was_cancelled_is_not_sent_by_a_later_one(
+    qtbot: QtBot, open_window: OpenWindow
+) -> None:
+    window = open_window(Script(say("A reply."), chunk_seconds=0.0))
+    window.commands.free.trigger()
+    qtbot.keyClicks(window.composer.edit, "one")
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
+    assert window.desk.waits
+    window.engine.cancel()
+    assert not window.desk.waits and window.composer.text == "one"
+    qtbot.keyClicks(window.composer.edit, " and a half")
+    window.engine.reload()
+    qtbot.waitUntil(lambda: window.client.model is not None, timeout=20000)
+    qtbot.wait(50)
+    assert window.composer.text == "one and a half" and window.book.current.is_empty
+
+
 def test_freeing_the_gpu_ends_the_engine_and_keeps_the_text(qtbot: QtBot, open_window: OpenWindow) -> None:
     window = open_window(ENDLESS)
     window.send_prompt("one")

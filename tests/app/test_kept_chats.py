@@ -154,6 +154,57 @@ def test_an_edit_can_be_left(qtbot: QtBot, open_window: OpenWindow) -> None:
     assert shown(window.book.current) == ["one", "A reply."]
 
 
+def test_what_is_typed_in_an_edit_is_kept(qtbot: QtBot, open_window: OpenWindow) -> None:
+    """Through a look at another chat and the end of the session; it goes to its own prompt, whatever is shown."""
+    window = open_window(Script(say("A reply."), chunk_seconds=0.0))
+    ask(qtbot, window, "one")
+    chat, prompt = window.book.current, window.book.current.messages[0]
+    ask(qtbot, window, "two")
+    qtbot.keyClicks(window.composer.edit, "draft")
+    window.desk.edit(prompt)
+    window.composer.edit.selectAll()
+    qtbot.keyClicks(window.composer.edit, "uno, du")
+    window.commands.new_chat.trigger()
+    assert window.composer.text == "" and not window.editing.isVisible()
+    window.book.select(chat)
+    assert window.composer.text == "uno, du" and window.editing.isVisible()
+    close(qtbot, window)
+
+    again = open_window()
+    assert again.composer.text == "uno, du" and again.editing.isVisible()
+    again.book.current.branch(again.book.current.messages[0], [ChatMessage(Role.USER, "another way")])
+    qtbot.keyClicks(again.composer.edit, "e")
+    qtbot.keyClick(again.composer.edit, Qt.Key.Key_Return)
+    finish(qtbot, again)
+    assert shown(again.book.current) == ["uno, due", "A reply."]
+    assert again.composer.text == "draft" and not again.editing.isVisible()
+    close(qtbot, again)
+
+    once_more = open_window()
+    assert once_more.composer.text == "draft" and not once_more.editing.isVisible()
+
+
+def test_what_is_set_for_a_chat_without_messages_is_kept(qtbot: QtBot, open_window: OpenWindow) -> None:
+    window = open_window()
+    told = window.book.current
+    told.instruct("Be kind.", {"temperature": 0.5})
+    window.commands.new_chat.trigger()
+    named = window.book.current
+    assert named is not told, "a new chat has nothing of another's system prompt"
+    named.rename("Plans")
+    window.commands.new_chat.trigger()
+    assert window.book.current is not named
+    window.commands.new_chat.trigger()
+    assert len(window.book.chats) == 3, "an untouched one is there already"
+    close(qtbot, window)
+
+    again = open_window()
+    found = again.book.find(told.id)
+    assert found is not None and (found.system_prompt, found.overrides) == ("Be kind.", {"temperature": 0.5})
+    found = again.book.find(named.id)
+    assert found is not None and found.title == "Plans"
+
+
 def test_a_reply_is_continued_in_place(qtbot: QtBot, open_window: OpenWindow) -> None:
     window = open_window(Script(say("It begins"), chunk_seconds=0.0))
     reply = ask(qtbot, window, "one")
