@@ -242,6 +242,8 @@ def test_a_reply_marks_its_thoughts_and_says_where_they_end(tmp_path: Path) -> N
     class Scripted:
         def __init__(self, text: str) -> None:
             self.ids = tokenizer.encode(text)
+            self.tokens = self.ids
+            self.pilot = None
 
         def generate(self, _prompt: Any, _settings: Any, *, emit: Any, **_more: Any) -> Any:
             for place, token in enumerate(self.ids):

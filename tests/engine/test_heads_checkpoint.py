@@ -197,10 +197,10 @@ def test_a_faulty_head_is_not_written(tmp_path: Path) -> None:
 def test_a_head_for_another_model_says_what_differs() -> None:
     check_fits(CONFIG, target_hidden_size=16, target_vocab=40, target_layers=9)
     for change, words in (
-        ({"target_hidden_size": 12}, ["width 16, the model's have 12"]),
-        ({"target_vocab": 41}, ["40 tokens, the model's 41"]),
+        ({"target_hidden_size": 12}, ["hidden size 16, this model has 12"]),
+        ({"target_vocab": 41}, ["40 tokens, this model has 41"]),
         ({"target_layers": 8}, ["taps layer 8", "8 layers"]),
-        ({"target_hidden_size": 12, "target_vocab": 3}, ["width 16", "40 tokens, the model's 3", "Tiny"]),
+        ({"target_hidden_size": 12, "target_vocab": 3}, ["hidden size 16", "40 tokens, this model has 3", "Tiny"]),
     ):
         with pytest.raises(HeadError) as caught:
             check_fits(CONFIG, **({"target_hidden_size": 16, "target_vocab": 40, "target_layers": 9} | change))
