@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.anchor import Anchor
 from app.chat.column import MessageColumn
 from app.chat.conversation import Chat, ChatMessage
 from app.chat.jump_button import JumpButton
@@ -64,7 +65,7 @@ class Transcript(QScrollArea):
         self._chat: Chat | None = None
         self._first = 0
         self._goal = 0
-        self._anchor: tuple[QWidget, int] | None = None
+        self._anchor: Anchor | None = None
         self._views: dict[str, MessageView] = {}
         self._dirty: dict[str, MessageView] = {}
         self._unsubscribe: list[Callable[[], None]] = []
@@ -330,13 +331,12 @@ class Transcript(QScrollArea):
 
     def _stay(self) -> None:
         """Keep in place what is read, whatever was made above it."""
-        if self._follow or self._anchor is None:
+        anchor, bar = self._anchor, self.verticalScrollBar()
+        widget = anchor.widget if anchor is not None else None
+        if self._follow or anchor is None or widget is None:
             return
-        widget, offset = self._anchor
-        bar = self.verticalScrollBar()
-        value = widget.mapTo(self._column, QPoint(0, 0)).y() - offset
+        value = anchor.value(self._top(widget))
         if value != bar.value():
-            anchor = self._anchor
             bar.setValue(value)
             self._anchor = anchor
 
@@ -344,11 +344,11 @@ class Transcript(QScrollArea):
         self._follow = self.verticalScrollBar().maximum() - value <= self.fontMetrics().height()
         self._anchor = None
         for view in self._views_in_order():
-            place = view.mapTo(self._column, QPoint(0, 0)).y()
-            if place + view.height() > value:
+            if self._top(view) + view.height() > value:
                 # A piece of a long text rather than the message: what is above it may change as well.
                 piece = next((each for each in view.body.pieces() if self._top(each) + each.height() > value), None)
-                self._anchor = (piece, self._top(piece) - value) if piece is not None else (view, place - value)
+                held: QWidget = piece if piece is not None else view
+                self._anchor = Anchor(held, self._top(held) - value, self.viewport().height())
                 break
         self._realiser.start()
         self._place_jump()

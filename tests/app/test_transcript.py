@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 
 import pytest
-from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtCore import QObject, Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QGuiApplication, QTextBlock
 from PySide6.QtWidgets import QApplication, QToolButton
 from pytestqt.qtbot import QtBot
 
 from app.chat.conversation import Chat, ChatMessage, Run
 from app.chat.link_dialog import LinkDialog, may_be_opened, spelled_out
 from app.chat.message_body import MessageBody
+from app.chat.message_text import MessageText
 from app.chat.thinking_fold import thought_seconds
 from app.chat.transcript import Transcript
+from app.markdown import formulas
 from app.markdown.plain import plain_text
 from engine.protocol import Mode, Origin, ReplyStats, Role, StepTimes
 from tests.app.busy_machine import allowed
@@ -66,28 +68,87 @@ def test_a_chat_of_50000_tokens_opens_at_once(qtbot: QtBot, transcript: Transcri
     assert built < len(pieces) / 3, "what is not seen is not built"
 
 
+def seen(transcript: Transcript, body: MessageBody) -> list[MessageText]:
+    """The pieces of a text that are in sight."""
+    height = transcript.viewport().height()
+    return [
+        piece for piece in body.pieces()
+        if top_of(transcript, piece) < height and top_of(transcript, piece) + piece.height() > 0
+    ]  # fmt: skip
+
+
+def top_of(transcript: Transcript, piece: MessageText, block: QTextBlock | None = None) -> int:
+    """Where a piece, or a paragraph of it, stands in what is seen."""
+    top = piece.mapTo(transcript.viewport(), piece.rect().topLeft()).y()
+    return top + (round(piece.document().documentLayout().blockBoundingRect(block).top()) if block is not None else 0)
+
+
+def wait_for_rest(qtbot: QtBot, transcript: Transcript, body: MessageBody) -> None:
+    """Until everything in sight is there, pictures of formulas too, and nothing is left to be done."""
+    def rests() -> bool:
+        at_work = transcript._realiser.isActive() or transcript._builder.isActive() or formulas.setter().is_busy
+        return not at_work and all(piece.is_built for piece in seen(transcript, body))
+
+    qtbot.waitUntil(rests, timeout=20000)
+    QApplication.processEvents()
+
+
 def test_scrolling_builds_what_comes_into_sight_and_does_not_jump(qtbot: QtBot, transcript: Transcript) -> None:
     chat = Chat()
     chat.add([ChatMessage(Role.USER, "Go on"), message := reply(mixed_text(20000))])
     transcript.set_chat(chat)
-    qtbot.wait(50)
     bar = transcript.verticalScrollBar()
     body = transcript.view_of(message).body  # type: ignore[union-attr]
+    wait_for_rest(qtbot, transcript, body)
     for share in (0.9, 0.5, 0.3, 0.6):
         bar.setValue(round(bar.maximum() * share))
-        qtbot.wait(40)
-        seen = [
-            piece for piece in body.pieces()
-            if piece.mapTo(transcript.viewport(), piece.rect().topLeft()).y() < transcript.viewport().height()
-            and piece.mapTo(transcript.viewport(), piece.rect().bottomLeft()).y() > 0
-        ]  # fmt: skip
-        assert seen and all(piece.is_built for piece in seen)
+        wait_for_rest(qtbot, transcript, body)
+        first = seen(transcript, body)[0]
         # Small steps up: what is read must move by that step and no more.
         for _ in range(6):
-            top = seen[0].mapTo(transcript.viewport(), seen[0].rect().topLeft()).y()
+            top = top_of(transcript, first)
             bar.setValue(bar.value() - 40)
-            qtbot.wait(15)
-            assert abs(seen[0].mapTo(transcript.viewport(), seen[0].rect().topLeft()).y() - top - 40) <= 2
+            wait_for_rest(qtbot, transcript, body)
+            assert abs(top_of(transcript, first) - top - 40) <= 2
+
+
+SQUARE = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><rect width="1" height="1"/></svg>'
+
+
+class LateSetter(QObject):
+    """Has no formula until it is told to have them."""
+
+    ready = Signal()
+    is_busy = True
+
+    def formula(self, _tex: str, _display: bool) -> formulas.Formula | None:
+        size = 5 * formulas.SIZE
+        return None if self.is_busy else formulas.Formula(SQUARE, size, size, 0.0)
+
+
+def test_pictures_that_come_late_leave_what_is_read_in_its_place(
+    qtbot: QtBot, transcript: Transcript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setter = LateSetter()
+    monkeypatch.setattr(formulas, "setter", lambda: setter)
+    chat = Chat()
+    text = "".join(f"Line {number} is with $x_{{{number}}}$.\n\n" for number in range(40))
+    chat.add([ChatMessage(Role.USER, "Go on"), message := reply(text)])
+    transcript.set_chat(chat)
+    body = transcript.view_of(message).body  # type: ignore[union-attr]
+    bar, piece = transcript.verticalScrollBar(), body.pieces()[0]
+    qtbot.waitUntil(lambda: piece.is_built and bar.maximum() > 200, timeout=20000)
+    bar.setValue(bar.maximum() // 2)
+    qtbot.waitUntil(lambda: not transcript._realiser.isActive(), timeout=20000)
+    document = piece.document()
+    blocks = [document.findBlockByNumber(number) for number in range(document.blockCount())]
+    number = next(place for place, block in enumerate(blocks) if top_of(transcript, piece, block) >= 0)
+    top, before = top_of(transcript, piece, blocks[number]), piece.height()
+    setter.is_busy = False
+    setter.ready.emit()
+    qtbot.waitUntil(lambda: bar.maximum() > before and not transcript._realiser.isActive(), timeout=20000)
+    assert piece.height() > before + 200
+    assert abs(top_of(transcript, piece, document.findBlockByNumber(number)) - top) <= 2
 
 
 def test_a_token_is_found_in_a_text_that_was_not_built(qtbot: QtBot, transcript: Transcript) -> None:
