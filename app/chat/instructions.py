@@ -25,6 +25,7 @@ from app.chat.conversation import Chat
 from app.language import mark, tr
 from app.settings.own_values import OwnValues
 from app.storage.store import ChatStore
+from app.wheel import scroll_past
 from engine.protocol import GenerationSettings
 
 FRAME = 60
@@ -72,6 +73,7 @@ class InstructionsDialog(QDialog):
         box.accepted.connect(self._save)
         box.rejected.connect(self.reject)
         column.addWidget(box)
+        scroll_past(self)
         self.resize(560, min(680, self.screen().availableSize().height() - FRAME))
 
     def _scrolled(self, label: QLabel) -> QScrollArea:

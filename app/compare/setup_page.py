@@ -15,6 +15,7 @@ from app.compare.shared_editor import SharedEditor
 from app.compare.side_editor import SideEditor
 from app.compare.sides import PLAIN, SideChoice, from_settings
 from app.language import tr, tr_n
+from app.wheel import scroll_past
 from engine.protocol import GenerationSettings, Load, Message, ModelInfo
 
 
@@ -78,6 +79,7 @@ class SetupPage(QWidget):
             editor.changed.connect(self._show)
         self.prompts.changed.connect(self._show)
         self.shared.changed.connect(self._show)
+        scroll_past(self)
         self._show()
 
     def _line(self) -> QWidget:

@@ -29,6 +29,7 @@ from app.language.choice import OWN_NAMES, Language
 from app.settings.own_values import FIELDS
 from app.settings.store import LIMITS, Settings, SettingsStore
 from app.theme import ThemeChoice
+from app.wheel import scroll_past
 
 LONGEST_LABEL = mark("Settings", "Longest reply (tokens)")
 THEMES = (
@@ -70,7 +71,7 @@ class OptionalNumber(QWidget):
     def set_value(self, value: int | None) -> None:
         self.automatic.setChecked(value is None)
         self.number.setDisabled(value is None)
-        self.number.setValue(self._fallback if value is None else value)
+        _show(self.number, self._fallback if value is None else value)
 
 
 class SettingsDialog(QDialog):
@@ -119,6 +120,7 @@ class SettingsDialog(QDialog):
         self._unsubscribe = store.changed.subscribe(self._fill)
         self.finished.connect(lambda _: self._on_finished())
         self._fill(store.current)
+        scroll_past(self)
 
     # ------------------------------------------------------------------ building
 
@@ -262,12 +264,12 @@ class SettingsDialog(QDialog):
 
     def _fill(self, settings: Settings) -> None:
         self._filling = True
-        self.temperature.setValue(settings.temperature)
-        self.top_p.setValue(settings.top_p)
-        self.top_k.setValue(settings.top_k)
+        _show(self.temperature, settings.temperature)
+        _show(self.top_p, settings.top_p)
+        _show(self.top_k, settings.top_k)
         for field, box in self.more.items():
-            box.setValue(getattr(settings, field))  # a whole number where the box takes only those
-        self.max_new_tokens.setValue(settings.max_new_tokens)
+            _show(box, getattr(settings, field))
+        _show(self.max_new_tokens, settings.max_new_tokens)
         self.seed.set_value(settings.seed)
         self.tree_nodes.set_value(settings.tree_nodes)
         self.tree_depth.set_value(settings.tree_depth)
@@ -322,6 +324,12 @@ class SettingsDialog(QDialog):
         wanted = self._page.sizeHint()
         room = self.screen().availableGeometry().size() * 0.9
         self.resize(min(wanted.width() + 40, room.width()), min(wanted.height() + 90, room.height()))
+
+
+def _show(box: QSpinBox | QDoubleSpinBox, value: float) -> None:
+    """Not where it stands already: that would write anew what somebody is typing, "0.8" as "0.80"."""
+    if round(box.value(), 3) != round(value, 3):
+        box.setValue(value)  # type: ignore[arg-type]  # a whole number where the box takes only those
 
 
 def _indent(box: QAbstractSpinBox) -> None:

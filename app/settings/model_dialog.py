@@ -33,6 +33,7 @@ from app.settings.loading import LoadOptions, options_for, with_options
 from app.settings.own_values import OwnValues
 from app.settings.per_model import ModelSettings, of_model, with_model
 from app.settings.store import SettingsStore
+from app.wheel import scroll_past
 from engine.protocol import MethodInfo, MethodSetting, ModelInfo, SettingKind
 
 LOSSY = mark("Model settings", "Changes the distribution: the reply no longer follows the model's own.")
@@ -75,6 +76,7 @@ class MethodOption(QWidget):
         for part in (self.own, self.field, self.warning):
             column.addWidget(part)
         self.setFocusProxy(self.own)
+        scroll_past(self)
         self._warn()
 
     def _make(self, shown: Any) -> QWidget:
@@ -207,6 +209,7 @@ class ModelSettingsDialog(QDialog):
         self.resize(600, 680)
         self.fill(of_model(store.current, model))
         self.load_form.fill(options_for(store.current, loaded_as))
+        scroll_past(self)
 
     def _heading(self, text: str) -> None:
         label = QLabel(text)
