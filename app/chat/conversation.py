@@ -10,14 +10,13 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol
 
 from app.chat.message import ChatMessage, Live, MessageState, Run
 from app.chat.notifier import Notifier
 from app.language import mark, tr
-from engine.protocol import GenerationSettings, Message, Role, Step
+from engine.protocol import Message, Role, Step
 
 __all__ = [
     "OVERRIDABLE", "TITLE_LENGTH", "UNTITLED", "Chat", "ChatMessage", "ChatWatcher", "Live", "MessageState",
@@ -185,11 +184,6 @@ class Chat:
                 continue
             kept.append(Message(message.role, message.text))
         return tuple(kept)
-
-    def settings(self, common: GenerationSettings) -> GenerationSettings:
-        """The settings with what this chat has its own way."""
-        own = {name: value for name, value in self.overrides.items() if name in OVERRIDABLE}
-        return replace(common, **own)
 
     # ------------------------------------------------------------------ the chat itself
 

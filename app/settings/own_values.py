@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.language import mark, tr
-from app.settings.store import LIMITS
+from app.settings.store import LIMITS, fits
 from engine.protocol import GenerationSettings
 
 FIELDS = (
@@ -91,6 +91,7 @@ class OwnValue(QWidget):
         if (edit := self.number.findChild(QLineEdit)) is not None:
             edit.setTextMargins(4, 0, 0, 0)  # style sheets do not reach it
         self._common = common
+        self._field = field
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(self.own)
@@ -104,7 +105,8 @@ class OwnValue(QWidget):
         return round(self.number.value(), 3) if self.own.isChecked() else None
 
     def set_value(self, value: Any) -> None:
-        """``None``: as the settings say."""
+        """``None``, or what does not fit (an imported chat may say anything): as the settings say."""
+        value = value if fits(self._field, value) else None
         shown = self._common if value is None else value
         self.own.setChecked(value is not None)
         self.number.setEnabled(value is not None)

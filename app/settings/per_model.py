@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from app.chat.conversation import OVERRIDABLE, Chat
-from app.settings.store import LIMITS, Settings
+from app.settings.store import Settings, fits
 from engine.protocol import GenerationSettings, ModelInfo
 
 
@@ -35,7 +35,7 @@ def of_model(settings: Settings, model: ModelInfo | None) -> ModelSettings:
     values = {
         name: value
         for name, value in _table(raw.get("values")).items()
-        if name in OVERRIDABLE and _fits(name, value)
+        if _may_be_own(name, value)
     }
     options = {
         str(method): {
@@ -70,13 +70,13 @@ def resolve(settings: Settings, model: ModelInfo | None, chat: Chat) -> Generati
     chosen = tuple((name, value) for name, value in own.options.get(method, {}).items() if name in names)
     thinking = own.thinking if model is not None and model.thinking_optional else None
     common = replace(settings.generation(), **own.values, method=method, options=chosen, thinking=thinking)
-    return chat.settings(common)
+    # An imported chat may say anything.
+    return replace(common, **{name: value for name, value in chat.overrides.items() if _may_be_own(name, value)})
+
+
+def _may_be_own(name: str, value: object) -> bool:
+    return name in OVERRIDABLE and fits(name, value)
 
 
 def _table(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _fits(name: str, value: object) -> bool:
-    low, high = LIMITS[name]
-    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high

@@ -143,6 +143,14 @@ def _checked(name: str, value: Any, default: Any) -> Any:
     return value if whole else float(value)
 
 
+def fits(name: str, value: object) -> bool:
+    """Whether a number from elsewhere is one that a field of ``Settings`` takes."""
+    try:
+        return _checked(name, value, getattr(Settings(), name)) is not None
+    except ValueError:
+        return False
+
+
 def _told(kept: str) -> str:
     """Where a file was set aside, as a further sentence; "" where it was not."""
     return " " + tr("Settings", "The old file is kept as {file}.").format(file=kept) if kept else ""
@@ -218,7 +226,7 @@ class SettingsStore:
                 raise ValueError("the file does not hold a table")
         except FileNotFoundError:
             return
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             log.warning("settings not readable: %s", error)
             self.problem = tr("Settings", "The settings file could not be read, so the defaults apply.")
             self.problem += _told(self._set_aside())

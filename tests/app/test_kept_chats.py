@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from app.chat.conversation import Chat, ChatMessage
 from app.chat.exchange import file_name
 from app.chat.instructions import InstructionsDialog
 from app.main_window import MainWindow
+from app.settings.per_model import resolve
 from app.storage.archive import ArchiveError, read_archive
 from app.storage.database import FILE_NAME
 from engine.protocol import FinishReason, Generate, Role, Stop
@@ -328,6 +330,26 @@ def test_files_of_something_else_are_refused(tmp_path: Path, content: str) -> No
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ArchiveError, match=r"chats\.json|this file"):
         read_archive(path)
+
+
+def test_settings_of_an_imported_chat_are_checked(
+    qtbot: QtBot, open_window: OpenWindow, tmp_path: Path
+) -> None:
+    """A file may say anything; what no form could have made is left out, and the chat can be written in."""
+    window = open_window()
+    window.book.current.instruct("Be kind.", {"temperature": 0.5})
+    window.book.current.draft = "x"
+    path = tmp_path / "chat.json"
+    assert window.exchange.export_to(window.book.current, path, markdown=False)
+    table = json.loads(path.read_text("utf-8"))
+    table["chats"][0]["settings"] |= {"top_k": 2.5, "top_p": "most", "seed": -1, "min_p": 0.1, "eagle": 7}
+    path.write_text(json.dumps(table), "utf-8")
+    assert window.exchange.import_from(path)
+    asked = resolve(window.store.current, window.client.model, window.book.current)
+    usual = replace(resolve(window.store.current, window.client.model, Chat()), temperature=0.5, min_p=0.1)
+    assert asked == usual
+    dialog = InstructionsDialog(window.book.current, usual, None, window)
+    assert dialog.entered() == ("Be kind.", {"temperature": 0.5, "min_p": 0.1})
 
 
 def test_a_refused_file_is_told(qtbot: QtBot, open_window: OpenWindow, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_generation_settings_follow() -> None:
     assert (made.seed, made.eagle, made.tree.nodes, made.tree.depth) == (3, False, None, 2)
 
 
-@pytest.mark.parametrize("content", [b"{", b"\x00" * 300, b"[1]", b"\xff\xfe", b""])
+@pytest.mark.parametrize("content", [b"{", b"[" * 200_000, b"\x00" * 300, b"[1]", b"\xff\xfe", b""])
 def test_a_corrupt_file_is_set_aside(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / FILE_NAME
     path.write_bytes(content)
