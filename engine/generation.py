@@ -215,6 +215,8 @@ class Session:
         method, options = self.methods.choose(settings)
         self.drafter = self._drafter(method) if method.make is not None else None
         self.pilot = self.pilot_for(settings)
+        if self.pilot is not None:
+            self.pilot.begin_reply()
         sampler = Sampler(settings, len(prompt))
         reply = _Reply(
             settings,

@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 
 FIRST, PROMISED = 2.5, 1.5
-"""May be lost at first; more where measuring at load promised a gain."""
-SHARE = 0.015
+"""May be lost at first; more, though not at once, where measuring at load promised a gain."""
+SHARE = 0.02
 """Of every token written, may be lost in the long run."""
-CAP, RETRY = 6.0, 1.5
+CAP, RETRY = 4.0, 1.5
 """The balance's cap, and what an attempt after a pause begins with."""
 
 
@@ -28,7 +28,7 @@ class Ledger:
         """Part of it that the present attempt is believed to bring in again: reading the prompt."""
         self.tokens = 0
         """Written so far, however."""
-        self.balance = self._base
+        self.balance = FIRST
 
     @property
     def room(self) -> float:

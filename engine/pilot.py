@@ -7,6 +7,8 @@ about that too.
 Drafting that loses is stopped early, by what it has cost so far and by what the next step
 would cost if nothing of it were accepted (:mod:`engine.ledger`). It is tried again after
 a pause, twice as long each time that it still does not pay, and only when that can be afforded.
+Texts differ: what was too hard to guess in one reply may be easy in the next, so a new reply
+ends a pause early. A new try begins with small trees, which cost little if nothing comes of them.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 
 from engine.drafting.drafter import Drafter, Options, TreeLimits
-from engine.ledger import CAP, Ledger
+from engine.ledger import CAP, RETRY, Ledger
 from engine.outlook import Outlook, View
 from engine.timing import Clock, Timing, sample_of
 from engine.tree import DraftTree
@@ -34,8 +36,12 @@ HOPELESS = 0.95
 """Promised gain below which drafting does not even begin."""
 HORIZON = 64
 """Tokens within which reading the prompt must have paid."""
-PAUSE, LONGEST_PAUSE = 48, 768
+PAUSE, LONGEST_PAUSE = 24, 768
 """Tokens of plain decoding before the first new try, and at most where it can be afforded."""
+FRESH = 6
+"""Tokens of plain decoding at the beginning of a reply that ends a pause."""
+PROBES, PROBE_NODES, PROBE_DEPTH = 3, 4, 3
+"""Steps of a new try with a small tree, and its sizes."""
 _NODES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64)
 _WORTH = (0.0, 0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.4)
 _DEPTHS = tuple(range(1, 11))
@@ -90,6 +96,8 @@ class Pilot:
         """Tokens until the end of the pause; 0 while drafting."""
         self._resumes = False
         """Whether the next proposal is the first one after a pause."""
+        self._probes = 0
+        """Steps of a new try that are still to be small."""
         self.outlook: Outlook | None = None
         self._base_gain: float | None = None
         self._known_loss: float | None = None
@@ -127,6 +135,16 @@ class Pilot:
         """What is remembered, at present costs."""
         return self._tunings.memory.view(self.clock)
 
+    def begin_reply(self) -> None:
+        """Another text begins. What is left of a pause was for the last one."""
+        if not self.paused or not self.ledger.tokens:
+            return
+        self._pause = PAUSE
+        if self.ledger.room >= self._attempt():
+            gain = self.gain
+            hopeless = gain is not None and gain < HOPELESS
+            self._left = min(self._left, max(FRESH, self._left // 2) if hopeless else FRESH)
+
     def plan(self, unread: int = 1) -> TreeLimits | None:
         """Limits of the next tree; None for a plain step. The drafter has ``unread`` known tokens to
         read before its proposal."""
@@ -139,9 +157,13 @@ class Pilot:
         if self._resumes:
             self._resumes = False
             self.ledger.begin_again(reading)
+            self._probes = PROBES
             self._say(f"{self.name} is tried again.")
+        if self._probes:
+            self._probes -= 1
+            return self._smaller(self.limits)
         every = EXPLORE if self._real < LATER else EXPLORE_LATER
-        explores = self._real % every == every - 1 and self.ledger.balance >= CAP / 2
+        explores = self._real % every == every - 1 and self.ledger.balance >= CAP / 4
         return self._larger(self.limits) if explores else self.limits
 
     def learn(
@@ -205,6 +227,10 @@ class Pilot:
             return 2 * self._known_loss
         return self._steps(self.clock.drafting(self.limits.depth) + self.clock.passing(self.limits.nodes)) - 1
 
+    def _attempt(self) -> float:
+        """What a new try may cost."""
+        return max(RETRY, self._loss())
+
     def _repaid(self) -> float:
         """What drafting is believed to save soon."""
         gain = self.gain
@@ -225,7 +251,7 @@ class Pilot:
             return
         self.ledger.close()
         per_token = self._steps(self.clock.reading(LONGEST_PAUSE)) / LONGEST_PAUSE
-        wait = self.ledger.wait_for(self._loss(), per_token)
+        wait = self.ledger.wait_for(self._attempt(), per_token)
         self._left = max(self._pause, LONGEST_PAUSE if wait is None else wait)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
         how = "stays switched off" if self._resumes else "pauses"
@@ -298,6 +324,14 @@ class Pilot:
         yield [replace(around, nodes=n, worth=worth) for n in nodes for worth in worths]
         if self._freedom.depth:
             yield [replace(around, depth=depth) for depth in _DEPTHS]
+
+    def _smaller(self, limits: TreeLimits) -> TreeLimits:
+        free = self._freedom
+        return replace(
+            limits,
+            nodes=min(PROBE_NODES, limits.nodes) if free.nodes else limits.nodes,
+            depth=min(PROBE_DEPTH, limits.depth) if free.depth else limits.depth,
+        )
 
     def _larger(self, limits: TreeLimits) -> TreeLimits:
         free = self._freedom

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,6 +17,13 @@ Pilot = partial(RealPilot, now=lambda: 0.0)
 """Its own thinking takes no time here, so that nothing depends on the real machine."""
 Mood = Callable[[int], tuple[float, float]]
 """Token of the chat → how sure of itself, and how right, the drafter is at least and at most."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    prompt: int
+    tokens: int
+    mood: tuple[float, float]
 
 
 @dataclass
@@ -121,6 +128,21 @@ class Machine:
         self.time += seconds
         self.plain += tokens * (1 + self.growth * self.tokens)
         self.tokens += tokens
+
+    def answers(self, replies: Iterable[Reply], how: RealPilot | TreeLimits) -> float:
+        """A chat of whole replies, under a pilot or with fixed limits; its speed against plain decoding."""
+        for reply in replies:
+            self.low, self.high = reply.mood
+            self.read = self.tokens - reply.prompt
+            if isinstance(how, RealPilot):
+                how.begin_reply()
+            end = self.tokens + reply.tokens
+            while self.tokens < end:
+                if isinstance(how, RealPilot):
+                    self.guided(how)
+                else:
+                    self.step(how)
+        return self.plain / self.time
 
     def fixed(self, limits: TreeLimits, steps: int) -> float:
         """Speed against plain decoding."""

@@ -9,7 +9,7 @@ import pytest
 
 from engine.drafting.drafter import TreeLimits
 from engine.ledger import CAP
-from engine.pilot import PAUSE, Freedom
+from engine.pilot import FRESH, PAUSE, PROBE_DEPTH, PROBE_NODES, PROBES, Freedom
 from engine.timing import Clock, Timing
 from tests.engine.simulated_machine import Machine, Pilot
 
@@ -63,7 +63,7 @@ def test_a_pause_is_told_of_and_ends() -> None:
     before = bad.time - bad.tokens
     while not pilot.paused:
         bad.guided(pilot)
-    assert bad.time - bad.tokens - before < 1.5 * CAP
+    assert bad.time - bad.tokens - before < 2 * CAP
 
 
 def test_long_pauses_follow_repeated_failures() -> None:
@@ -77,6 +77,49 @@ def test_long_pauses_follow_repeated_failures() -> None:
     tries = [step for step in range(1, 3000) if drafted[step] and not drafted[step - 1]]
     gaps = [after - before for before, after in itertools.pairwise(tries)]
     assert len(tries) > 3 and gaps[-1] > 5 * gaps[1] and sum(drafted) < 80
+
+
+def test_a_new_reply_ends_a_pause_early_and_is_tried_with_small_trees() -> None:
+    machine = Machine(row=0.06, base=0.1, level=0.04, low=0.5, high=0.9, seed=1)
+    pilot = Pilot(machine.timing(24), "m", BEGIN, ALL)
+    machine.piloted(pilot, 60)  # something to pay with
+    machine.mood = lambda _: (0.0, 0.05)
+    while not pilot.paused:
+        machine.guided(pilot)
+    for _ in range(4):
+        machine.guided(pilot)  # the text is still the one that the pause is for
+    assert pilot.paused
+    machine.mood = None
+    pilot.begin_reply()
+    begin = machine.tokens
+    while pilot.paused:
+        machine.guided(pilot)
+    assert machine.tokens - begin == FRESH < PAUSE - 4
+    sizes = []
+    while len(sizes) < PROBES + 4:
+        planned = pilot.plan(machine.tokens - machine.read)
+        sizes += [(planned.nodes, planned.depth)] if planned is not None else []
+        pilot.learn(*machine.step(planned), planned)
+    assert all(nodes <= PROBE_NODES and depth <= PROBE_DEPTH for nodes, depth in sizes[:PROBES])
+    assert max(sizes[PROBES:]) > (PROBE_NODES, PROBE_DEPTH)
+    left = pilot.limits
+    pilot.begin_reply()
+    assert pilot.limits == left and not pilot.paused  # nothing to end
+
+
+def test_a_new_reply_ends_no_pause_that_the_chat_cannot_afford() -> None:
+    bad = Machine(row=0.2, base=0.5, level=0.3, low=0.0, high=0.1)
+    pilot = Pilot(bad.timing(), "m", BEGIN, FIXED)
+    pilot.begin_reply()
+    gaps = []
+    while bad.tokens < 2000:
+        before, drafted = bad.tokens, bad.read
+        while bad.read == drafted and bad.tokens < 2000:
+            if bad.tokens % 20 == 0:
+                pilot.begin_reply()
+            bad.guided(pilot)
+        gaps.append(bad.tokens - before)
+    assert max(gaps[:-1]) > 60 and bad.plain / bad.time > 0.97
 
 
 def test_what_cannot_win_is_not_even_tried() -> None:

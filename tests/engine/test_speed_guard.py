@@ -7,12 +7,14 @@ decoding, over the whole chat up to a point.
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
+from statistics import fmean
 
 import pytest
 
 from engine.drafting.drafter import TreeLimits
 from engine.pilot import Freedom
-from tests.engine.simulated_machine import Machine, Mood, Pilot
+from tests.engine.simulated_machine import Machine, Mood, Pilot, Reply
 
 GOOD, BAD = (0.7, 0.95), (0.0, 0.15)
 LENGTHS = (200, 400, 800)
@@ -55,6 +57,40 @@ def test_no_chat_is_slowed_by_more_than_five_per_cent(shape: str, mood: str) -> 
             for length in LENGTHS:
                 speed = machine.piloted(pilot, length)
                 assert speed >= 0.95, (promise, free, length, speed)
+
+
+HARD, EASY, FAIR = (0.0, 0.15), (0.2, 0.85), (0.1, 0.65)
+TEXTS = {
+    "two hard, ten easy": [HARD] * 2 + [EASY] * 10,
+    "as measured": [EASY, FAIR, FAIR, FAIR, FAIR, HARD, FAIR, EASY, FAIR, EASY, EASY, FAIR, HARD, FAIR],
+    "one hard, one easy": [HARD, EASY] * 6,
+    "mostly hard": [HARD, HARD, EASY, HARD, HARD, HARD] * 2,
+    "all hard": [HARD] * 14,
+}
+"""What the replies of a chat are like, in order."""
+
+
+@pytest.mark.parametrize("texts", TEXTS)
+def test_a_chat_of_many_texts_is_near_the_best_fixed_size(texts: str) -> None:
+    """Drafting pauses where a text is hard, and is there again where the next one is easy."""
+    shape = replace(SHAPES["a head"], base=0.2, level=0.04, low=FAIR[0], high=FAIR[1])
+    sizes = [TreeLimits(nodes, depth, 3) for nodes, depth in ((2, 2), (4, 2), (4, 4), (8, 4), (12, 4))]
+    ours = []
+    fixed: dict[TreeLimits, list[float]] = {limits: [] for limits in sizes}
+    for seed in range(4):
+        random = Random(seed)
+        replies = [
+            Reply(random.randint(40, 300), random.choice((10, 14, 25, 48, 48, 64)), mood)
+            for mood in TEXTS[texts]
+        ]
+        for limits, found in fixed.items():
+            found.append(replace(shape, seed=seed).answers(replies, limits))
+        machine = replace(shape, seed=seed)
+        pilot = Pilot(machine.timing(12), "m", TreeLimits(12, 8, 3, worth=0.1), Freedom(True, True, True))
+        ours.append(machine.answers(replies, pilot))
+    best = max(fmean(found) for found in fixed.values())
+    assert fmean(ours) > 0.95 * best, (fmean(ours), best)
+    assert min(ours) > 0.95, ours
 
 
 def test_a_table_from_a_bad_moment_does_no_harm() -> None:
