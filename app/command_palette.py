@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 from app.chat.conversation import Chat
 from app.language import tr
 from app.language.mnemonics import plain
+from app.tool_tip import letter_for_letter
 from app.window_frame import WindowFrame
 
 MOST = 60
@@ -138,7 +139,7 @@ class CommandPalette(QDialog):
             item = QTreeWidgetItem([entry.text, what])
             item.setSizeHint(0, QSize(0, height))
             item.setData(0, Qt.ItemDataRole.UserRole, entry)
-            item.setToolTip(0, entry.text)
+            item.setToolTip(0, letter_for_letter(entry.text))
             self.list.addTopLevelItem(item)
         self._mark(0)
 

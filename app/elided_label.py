@@ -6,6 +6,8 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
+from app.tool_tip import letter_for_letter
+
 
 class ElidedLabel(QLabel):
     """Takes the room that is left over and asks for none."""
@@ -24,7 +26,7 @@ class ElidedLabel(QLabel):
 
     def show_text(self, text: str) -> None:
         self._whole = text
-        self.setToolTip(text)
+        self.setToolTip(letter_for_letter(text))
         self.setAccessibleName(text)
         self._fit()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app.language import tr
@@ -19,8 +19,10 @@ class LicenceDialog(QDialog):
         column.setContentsMargins(24, 20, 24, 18)
         column.setSpacing(10)
         heading = QLabel(model.licence_name or tr("Licence", "Licence"))
+        heading.setTextFormat(Qt.TextFormat.PlainText)
         heading.setProperty("textRole", "heading")
         note = QLabel(tr("Licence", "{model} is used under these terms.").format(model=model.name))
+        note.setTextFormat(Qt.TextFormat.PlainText)
         note.setProperty("textRole", "small")
         note.setWordWrap(True)
         text = QPlainTextEdit(model.licence_text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import Signal, Slot
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from app.banner import Banner, Offer
@@ -46,6 +46,7 @@ class LoadingStrip(QWidget):
         column.setSpacing(6)
         row = QHBoxLayout()
         self.label = QLabel()
+        self.label.setTextFormat(Qt.TextFormat.PlainText)
         self.share = QLabel()
         self.share.setProperty("textRole", "small")
         row.addWidget(self.label, 1)

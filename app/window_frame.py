@@ -121,6 +121,7 @@ class WindowFrame(QMainWindow):
         self.setCentralWidget(self.splitter)
         self.toast = Toast(centre, self._foot)
         self.status = QLabel()
+        self.status.setTextFormat(Qt.TextFormat.PlainText)
         self.status.setProperty("textRole", "small")
         self.status.setContentsMargins(12, 2, 4, 2)
         self.numbers = QLabel()

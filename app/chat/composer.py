@@ -174,6 +174,7 @@ class Composer(QWidget):
         row.addWidget(self.send_button, 0, Qt.AlignmentFlag.AlignBottom)
         outer.addWidget(self._frame)
         self.hint = QLabel(tr("Composer", HINT))
+        self.hint.setTextFormat(Qt.TextFormat.PlainText)
         self.hint.setProperty("textRole", "small")
         self.hint.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self.hint.setWordWrap(True)
@@ -184,7 +185,7 @@ class Composer(QWidget):
     @property
     def text(self) -> str:
         """What was typed, and the attached files behind it."""
-        return attachments.joined(self.edit.toPlainText(), self.files.attachments)
+        return "\n\n".join(part for part in (self.edit.toPlainText(), self.files.blocks) if part)
 
     def stops(self) -> list[QWidget]:
         """Where Tab stops in here."""

@@ -21,6 +21,7 @@ from app.chat.conversation import Chat
 from app.language import mark, numbers, tr
 from app.storage.search import Hit
 from app.storage.words import Snippet, hits
+from app.tool_tip import letter_for_letter
 
 Index = QModelIndex | QPersistentModelIndex
 TOP = QModelIndex()
@@ -219,8 +220,10 @@ class ChatListModel(QAbstractListModel):
 
     def _of_chat(self, chat: Chat, role: int) -> Any:
         hit = self._found.get(chat.id) if self._query else None
-        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole, Qt.ItemDataRole.ToolTipRole):
+        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
             return chat.shown_title
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return letter_for_letter(chat.shown_title)
         if role == Qt.ItemDataRole.AccessibleTextRole:
             return _spoken(chat, hit.snippet.text if hit is not None else "")
         if role == Part.HITS:

@@ -34,6 +34,7 @@ from app.chat.message_view import MessageView
 from app.language import numbers, tr, tr_n
 from app.markdown import colouring
 from app.tab_order import in_order
+from app.tool_tip import letter_for_letter
 
 FIRST = 8
 """Messages made at once when a chat is opened."""
@@ -374,7 +375,7 @@ class Transcript(QScrollArea):
             if under is not None and isinstance(body, MessageText):
                 words = body.explain(under.mapFromGlobal(event.globalPos()))
                 if words:
-                    QToolTip.showText(event.globalPos(), words, under)
+                    QToolTip.showText(event.globalPos(), letter_for_letter(words), under)
                     return True
         return super().event(event)
 

@@ -20,6 +20,7 @@ from app.compare.record import Reply
 from app.compare.states import RunState
 from app.language import mark, tr
 from app.language.numbers import decimal, whole
+from app.tool_tip import letter_for_letter
 from app.tree_panel.description import milliseconds
 from app.tree_panel.figures_bar import Figure
 from engine.protocol import FinishReason
@@ -57,7 +58,7 @@ class OneLine(QLabel):
 
     def show_text(self, text: str) -> None:
         self._whole = text
-        self.setToolTip(text)
+        self.setToolTip(letter_for_letter(text))
         self.setAccessibleName(text)
         self._cut()
 

@@ -13,6 +13,7 @@ from app.compare.spread import ratios_of, speed, tau
 from app.compare.words import times
 from app.language import tr
 from app.language.numbers import decimal, whole
+from app.tool_tip import letter_for_letter
 from app.tree_panel.token_text import visible
 
 NUMBERS = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
@@ -87,7 +88,7 @@ class PromptTable(QTableWidget):
         item = self.item(row, column)
         if item is not None and item.text() != text:
             item.setText(text)
-            item.setToolTip(text)
+            item.setToolTip(letter_for_letter(text))
 
     def choose(self, row: int) -> None:
         """Mark a row without telling."""

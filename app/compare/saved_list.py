@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 from app.language import tr
 from app.language.numbers import moment
 from app.storage.comparisons import ComparisonRecord
+from app.tool_tip import letter_for_letter
 from app.tree_panel.token_text import visible
 
 
@@ -78,7 +79,7 @@ class SavedList(QWidget):
         for record in saved:
             item = QListWidgetItem(f"{moment(record.created)}   {visible(record.title, 160).replace('␣', ' ')}")
             item.setData(Qt.ItemDataRole.UserRole, record.id)
-            item.setToolTip(record.title)
+            item.setToolTip(letter_for_letter(record.title))
             self.list.addItem(item)
             if record.id == chosen:
                 self.list.setCurrentItem(item)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
 
 from app.hub import words
@@ -105,6 +105,7 @@ class LocalPage(QWidget):
         if others := [each.name for each in together if each.path != entry.path]:
             told += " " + tr("Hub", "Deleted with it: {names}.").format(names=", ".join(others))
         box.setInformativeText(told)
+        box.setTextFormat(Qt.TextFormat.PlainText)
         yes = box.addButton(tr("Hub", "Delete"), QMessageBox.ButtonRole.DestructiveRole)
         box.addButton(tr("Hub", "Keep it"), QMessageBox.ButtonRole.RejectRole)
         yes.clicked.connect(lambda: self._client.send(Delete(entry.repo_id, entry.commit)))

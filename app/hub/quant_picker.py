@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from app.hub import words
 from app.language import tr
 from app.language.engine_texts import of_engine
+from app.wheel import scroll_past
 from engine.protocol.hub import Quantisation
 
 
@@ -30,6 +31,7 @@ class QuantPicker(QWidget):
         self.box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.box.activated.connect(lambda place: self.chosen.emit(self._paths[place]))
         self.reason = QLabel(self)
+        self.reason.setTextFormat(Qt.TextFormat.PlainText)
         self.reason.setProperty("textRole", "small")
         self.reason.setWordWrap(True)
         title = QLabel(name, self)
@@ -44,6 +46,7 @@ class QuantPicker(QWidget):
         column.setSpacing(4)
         column.addLayout(line)
         column.addWidget(self.reason)
+        scroll_past(self)
         self.hide()
 
     def show_choices(self, choices: Sequence[Quantisation], file: str, reason: str) -> None:

@@ -20,6 +20,7 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPen
 from PySide6.QtWidgets import QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app import theme
+from app.tool_tip import letter_for_letter
 
 Index = QModelIndex | QPersistentModelIndex
 ROW = int(Qt.ItemDataRole.UserRole)
@@ -77,8 +78,10 @@ class RowModel(QAbstractListModel):
             return row.title
         if role == ROW:
             return row
-        if role in (Qt.ItemDataRole.AccessibleTextRole, Qt.ItemDataRole.ToolTipRole):
+        if role == Qt.ItemDataRole.AccessibleTextRole:
             return row.spoken
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return letter_for_letter(row.spoken)
         return None
 
     def replace(self, rows: Sequence[Row]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from PySide6.QtCore import QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QGridLayout, QLabel, QLineEdit, QVBoxLayout, QWidget
 
 from app.hub import words
@@ -52,6 +52,7 @@ class SearchPage(QWidget):
         self.fitting = QCheckBox(tr("Hub", "Fits this machine"), self)
         self.status = QLabel(self)
         self.status.setProperty("textRole", "small")
+        self.status.setTextFormat(Qt.TextFormat.PlainText)
         self.status.setWordWrap(True)
         self.list = RowList(tr("Hub", "Search results"), self)
         self.list.chosen.connect(lambda row: self.chosen.emit(row.value))

@@ -95,6 +95,22 @@ def test_files_are_dropped_shown_and_taken_away(qtbot: QtBot, look: QApplication
     assert composer.edit.toPlainText() == "Why?" and len(composer.files.chips) == 1
 
 
+def test_many_files_leave_the_window_its_size(qtbot: QtBot, look: QApplication, tmp_path: Path) -> None:
+    composer = Composer()
+    qtbot.addWidget(composer)
+    composer.show()
+    heights = []
+    for count in (1, 4, 5, 40):
+        composer.files.show_files([Attachment(f"{number}.txt", "text") for number in range(count)])
+        heights.append(composer.files.height())
+        assert composer.text.count("```file ") == count
+    one, four, five, forty = heights
+    chip = composer.files.chips[0]
+    assert one >= chip.sizeHint().height() and four > 3 * one and five == forty < four
+    qtbot.waitUntil(lambda: composer.files.verticalScrollBar().maximum() > 0, timeout=20000)
+    assert composer.minimumSizeHint().height() < 300
+
+
 def test_a_pasted_file_is_attached(qtbot: QtBot, look: QApplication, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("text", "utf-8")
