@@ -120,7 +120,7 @@ class Banner(QWidget):
 
 
 class Toast(QWidget):
-    """A short message just above another widget that offers an undo and goes by itself."""
+    """A short message just above another widget that may offer an undo and goes by itself."""
 
     def __init__(self, parent: QWidget, above: QWidget) -> None:
         super().__init__(parent)
@@ -140,9 +140,11 @@ class Toast(QWidget):
         self._timer.timeout.connect(self._on_timeout)
         self.hide()
 
-    def say(self, text: str, button: str, act: Callable[[], object]) -> None:
+    def say(self, text: str, button: str = "", act: Callable[[], object] | None = None) -> None:
+        """``button`` offers to ``act``; without it the text stands alone."""
         self.label.setText(text)
         self.button.setText(button)
+        self.button.setVisible(bool(button))
         self.setAccessibleName(text)
         self._act = act
         self.adjustSize()

@@ -148,6 +148,7 @@ class MainWindow(WindowFrame):
         do.eagle.toggled.connect(self._on_eagle)
         do.methods.method_chosen.connect(self._on_method)
         do.chats.toggled.connect(self.chat_list.setVisible)
+        self.chat_list.room_wanted.connect(lambda: do.chats.setChecked(True))
         do.panel.toggled.connect(self.panel.setVisible)
         do.highlight.toggled.connect(lambda on: self.store.update(highlight=on))
 
@@ -237,6 +238,8 @@ class MainWindow(WindowFrame):
         own = replace(of_model(settings, model), method=method)
         self.store.update(models=with_model(settings, model, own), eagle=True)
         self.replies.set_eagle(True)
+        if self.replies.running is not None:
+            self.toast.say(tr("Window", "The next reply is drafted that way; this one goes on as it began."))
 
     @Slot(str, int, int)
     def _on_token_clicked(self, request_id: str, step: int, offset: int) -> None:
@@ -299,7 +302,7 @@ class MainWindow(WindowFrame):
             self.numbers.clear()
         else:
             self.status.setText(figures.progress(running) or tr("Window", "Writing"))
-            self.numbers.setText(figures.line(figures.live(running.live)) if running.text else "")
+            self.numbers.setText(figures.line(figures.live(running.live, running.method)) if running.text else "")
 
     def _update_compare(self) -> None:
         kept = self.dialogs.shelf.of_chat(self.book.current)

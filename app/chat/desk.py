@@ -90,6 +90,7 @@ class ChatDesk(QObject):
         frame.stack.setCurrentWidget(frame.empty if self._book.current.is_empty else frame.transcript)
 
     def new(self) -> None:
+        self._frame.chat_list.drop_search()  # a new chat is among no hits
         self._book.new()
         self._frame.composer.setFocus()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from app.chat.conversation import ChatMessage, Live, MessageState
 from app.language import mark, numbers, tr, tr_n
+from app.language.engine_texts import of_engine
 from engine.protocol import FinishReason, Mode, ReplyStats
 
 MODES = {
@@ -51,7 +52,10 @@ def tau(acceptance_length: float) -> str:
     return f"τ {numbers.decimal(acceptance_length, 2)}"
 
 
-def mode(which: Mode) -> str:
+def mode(which: Mode, method: str = "") -> str:
+    """How a reply was decoded. ``method`` is the id of what drafted: only some of them are EAGLE."""
+    if which is Mode.EAGLE and method and not method.startswith("eagle"):
+        return of_engine(method.replace("-", " ").capitalize())
     return tr("Reply", MODES[which])
 
 
@@ -72,7 +76,7 @@ def summary(stats: ReplyStats, why: FinishReason | None) -> list[str]:
     parts.append(tr("Reply", "first token after {time}").format(time=seconds(stats.time_to_first_token)))
     if stats.steps:
         parts.append(tau(stats.acceptance_length))
-    parts.append(mode(stats.mode))
+    parts.append(mode(stats.mode, stats.method))
     if why is not None:
         parts.append(reason(why))
     return parts
@@ -113,14 +117,14 @@ def line(parts: list[str]) -> str:
     return "\u00a0\u00a0· ".join(part.replace(" ", "\u00a0") for part in parts).replace("· ", "·\u00a0 ")
 
 
-def live(figures: Live) -> list[str]:
-    """The parts of the status line while a reply grows."""
+def live(figures: Live, method: str = "") -> list[str]:
+    """The parts of the status line while a reply grows; ``method`` as for :func:`mode`."""
     parts = [tokens(figures.tokens)]
     if figures.tokens_per_second > 0:
         parts.append(speed(figures.tokens_per_second))
     if figures.acceptance_length > 0:
         parts.append(tau(figures.acceptance_length))
-        parts.append(mode(figures.mode))
+        parts.append(mode(figures.mode, method))
     return parts
 
 

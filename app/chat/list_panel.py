@@ -42,6 +42,8 @@ class ChatListPanel(QWidget):
     """The system prompt and settings of a chat are to be shown."""
     message_found = Signal(object, str)
     """``(Chat, message id)``: a hit of the search was opened."""
+    room_wanted = Signal()
+    """Something is to be done in the list, which may be hidden."""
     chat_opened = Signal()
     """Enter or a click on a chat: the user wants to write there."""
 
@@ -158,8 +160,16 @@ class ChatListPanel(QWidget):
     # ------------------------------------------------------------------ selection
 
     def rename_current(self) -> None:
-        index = self.model.index_of(self._book.current)
+        """Edit the title in the list, which comes into view with the row of the chat."""
+        self.room_wanted.emit()
+        chat = self._book.current
+        if not self.model.index_of(chat).isValid():
+            self.drop_search()
+        if not self.model.index_of(chat).isValid() and chat.folder:
+            self.model.fold(chat.folder)
+        index = self.model.index_of(chat)
         if index.isValid():
+            self._select(chat)
             self.view.setFocus()
             self.view.edit(index)
 
@@ -178,8 +188,14 @@ class ChatListPanel(QWidget):
             selection.setCurrentIndex(index, QItemSelectionModel.SelectionFlag.ClearAndSelect)
         self.pin_action.setChecked(self._book.current.pinned)
 
+    def drop_search(self) -> None:
+        """All chats again, at once."""
+        if self.search.text():
+            self.search.clear()
+            self.run_search()
+
     def _on_new(self) -> None:
-        self.search.clear()
+        self.drop_search()
         self._book.new()
         self.chat_opened.emit()
 

@@ -107,6 +107,11 @@ class ChatMessage:
         return self.state is not MessageState.DONE
 
     @property
+    def method(self) -> str:
+        """Id of the drafting method that was asked for; empty where the engine chose."""
+        return self.settings.method if self.settings is not None else ""
+
+    @property
     def live(self) -> Live:
         if self._kept_live is not None:
             return self._kept_live

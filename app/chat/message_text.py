@@ -313,7 +313,7 @@ class MessageText(QTextEdit):
             return ""
         words = tr("Reply", "Step {number}: chosen by the target")
         if found[1]:
-            words = tr("Reply", "Step {number}: drafted by the head, accepted by the target")
+            words = tr("Reply", "Step {number}: drafted, and accepted by the target")
         return words.format(number=numbers.whole(found[0]))
 
     # ------------------------------------------------------------------ Qt

@@ -3462,8 +3462,8 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Schritt {number}: vom Zielmodell gewählt</translation>
     </message>
     <message>
-        <source>Step {number}: drafted by the head, accepted by the target</source>
-        <translation>Schritt {number}: vom Head entworfen, vom Zielmodell angenommen</translation>
+        <source>Step {number}: drafted, and accepted by the target</source>
+        <translation>Schritt {number}: entworfen und vom Zielmodell angenommen</translation>
     </message>
     <message>
         <source>Thinking… {length}</source>
@@ -3996,6 +3996,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>The model is loading. Your prompt is sent as soon as it is there.</source>
         <translation>Das Modell wird geladen. Ihr Prompt wird gesendet, sobald es da ist.</translation>
+    </message>
+    <message>
+        <source>The next reply is drafted that way; this one goes on as it began.</source>
+        <translation>Die nächste Antwort wird so entworfen; diese geht weiter, wie sie begann.</translation>
     </message>
     <message>
         <source>Unloaded</source>

@@ -3419,8 +3419,8 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>ステップ {number}: ターゲットモデルが選択</translation>
     </message>
     <message>
-        <source>Step {number}: drafted by the head, accepted by the target</source>
-        <translation>ステップ {number}: ヘッドがドラフト、ターゲットモデルが受理</translation>
+        <source>Step {number}: drafted, and accepted by the target</source>
+        <translation>ステップ {number}: ドラフトし、ターゲットモデルが受理</translation>
     </message>
     <message>
         <source>Thinking… {length}</source>
@@ -3950,6 +3950,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>The model is loading. Your prompt is sent as soon as it is there.</source>
         <translation>モデルを読み込んでいます。プロンプトは読み込みしだい送信されます。</translation>
+    </message>
+    <message>
+        <source>The next reply is drafted that way; this one goes on as it began.</source>
+        <translation>次の返信からこの方法でドラフトします。書きかけの返信はそのまま続きます。</translation>
     </message>
     <message>
         <source>Unloaded</source>

@@ -3419,8 +3419,8 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>第 {number} 步：由目标模型选出</translation>
     </message>
     <message>
-        <source>Step {number}: drafted by the head, accepted by the target</source>
-        <translation>第 {number} 步：由头起草，被目标模型接受</translation>
+        <source>Step {number}: drafted, and accepted by the target</source>
+        <translation>第 {number} 步：先起草，后被目标模型接受</translation>
     </message>
     <message>
         <source>Thinking… {length}</source>
@@ -3950,6 +3950,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>The model is loading. Your prompt is sent as soon as it is there.</source>
         <translation>模型正在加载。就绪后会立即发送你的提示。</translation>
+    </message>
+    <message>
+        <source>The next reply is drafted that way; this one goes on as it began.</source>
+        <translation>从下一条回复起采用此方法；当前回复仍按原来的方式继续。</translation>
     </message>
     <message>
         <source>Unloaded</source>

@@ -152,6 +152,29 @@ def test_a_chat_is_renamed_in_the_list(qtbot: QtBot, open_window: OpenWindow) ->
     qtbot.waitUntil(lambda: window.book.current.title == "My <i>chat</i>", timeout=20000)
 
 
+def test_a_chat_that_the_list_does_not_show_is_renamed_there(qtbot: QtBot, open_window: OpenWindow) -> None:
+    """Hidden with the side bar, filtered by a search, or in a folded folder: F2 brings it into view."""
+    window = open_window()
+    chat = window.book.current
+    chat.rename("one")
+    chat.move("Work")
+    side = window.chat_list
+    side.model.fold("Work")
+    side.search.setText("something else")
+    side.run_search()
+    window.commands.chats.setChecked(False)
+    side.rename_action.trigger()
+    assert side.isVisible() and side.search.text() == ""
+    editor = side.view.findChild(QLineEdit)
+    assert editor is not None and editor.text() == "one"
+    qtbot.keyClick(editor, Qt.Key.Key_Escape)
+    side.search.setText("something else")
+    side.run_search()
+    window.commands.new_chat.trigger()
+    assert side.search.text() == "" and side.model.index_of(window.book.current).isValid()
+    assert side.view.currentIndex() == side.model.index_of(window.book.current)
+
+
 def test_old_messages_are_made_on_demand(qtbot: QtBot, open_window: OpenWindow) -> None:
     window = open_window()
     chat = window.book.current

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from app.chat import figures
 from app.chat.book import ChatBook
 from app.chat.conversation import TITLE_LENGTH, UNTITLED, Chat, ChatMessage, MessageState, title_from
 from engine.protocol import (
@@ -171,3 +172,14 @@ def test_the_model_of_the_chats_needs_no_widgets() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("which", "method", "said"),
+    [
+        (Mode.EAGLE, "", "EAGLE"), (Mode.EAGLE, "eagle3", "EAGLE"), (Mode.EAGLE, "prompt-lookup", "Prompt lookup"),
+        (Mode.EAGLE, "lookahead", "Lookahead"), (Mode.PLAIN, "lookahead", "plain"), (Mode.MIXED, "lookahead", "mixed"),
+    ],
+)  # fmt: skip
+def test_what_drafted_is_called_by_its_name(which: Mode, method: str, said: str) -> None:
+    assert figures.mode(which, method) == said

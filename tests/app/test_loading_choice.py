@@ -15,7 +15,7 @@ from app.settings.per_model import ModelSettings, of_model
 from app.settings.store import FILE_NAME, Settings, SettingsStore
 from engine.protocol import Generate, Load, MethodInfo, Needs, Shape
 from tests.app.conftest import OpenWindow
-from tests.app.fake_engine import Script, say
+from tests.app.fake_engine import SENTENCE, Script, say
 from tests.app.test_model_settings import LOOKUP, MEDUSA, MODEL, TREE
 
 PLAIN = MethodInfo("plain", "Plain", "Token by token.", Needs.NOTHING, Shape.CHAIN, drafts=False)
@@ -52,6 +52,19 @@ def test_a_method_is_chosen_beside_the_switch(qtbot: QtBot, open_window: OpenWin
     qtbot.waitUntil(lambda: bool(window.engine_.sent(Generate)), timeout=20000)
     assert window.engine_.sent(Generate)[0].settings.method == "lookup"
     assert of_model(window.store.current, METHODS).method == "lookup"
+
+
+def test_a_method_chosen_during_a_reply_is_told_to_be_for_the_next(qtbot: QtBot, open_window: OpenWindow) -> None:
+    window = open_window(Script(say(SENTENCE * 2000), model=METHODS, tokens_per_second=200, chunk_seconds=0.0))
+    lookup = next(each for each in window.commands.methods.actions() if each.text() == "Prompt lookup")
+    lookup.trigger()
+    assert not window.toast.isVisible()
+    window.send_prompt("Hello")
+    next(each for each in window.commands.methods.actions() if each.text() == "Dynamic tree").trigger()
+    assert window.toast.isVisible() and "next reply" in window.toast.label.text()
+    assert not window.toast.button.isVisible()
+    window.replies.stop()
+    qtbot.waitUntil(lambda: window.replies.running is None, timeout=20000)
 
 
 def test_a_model_without_a_head_can_still_draft() -> None:

@@ -220,7 +220,7 @@ def test_the_height_follows_the_text(text: MessageText) -> None:
 def test_tokens_explain_themselves(qtbot: QtBot, text: MessageText, marks: TokenMarks) -> None:
     fill(text, marks)
     point = point_of(text, "fox")
-    assert text.explain(point) == "Step 1: drafted by the head, accepted by the target"
+    assert text.explain(point) == "Step 1: drafted, and accepted by the target"
     with qtbot.waitSignal(text.step_clicked) as clicked:
         qtbot.mouseClick(text.viewport(), Qt.MouseButton.LeftButton, pos=point)
     assert clicked.args[0] == 1 and text.source()[clicked.args[1]] in "fox"
