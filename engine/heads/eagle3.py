@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from engine.heads.checkpoint import Eagle3Checkpoint, draft_ids
-from engine.heads.config import Eagle3Config, EagleConfig
+from engine.heads.config import TAPS, Eagle3Config, EagleConfig
 
 
 class _NormFunction(torch.autograd.Function):
@@ -117,7 +117,12 @@ class Eagle3Head(nn.Module):
     def __init__(self, config: Eagle3Config) -> None:
         super().__init__()
         self.config = config
-        self.fc = nn.Linear(3 * config.target_hidden_size, config.hidden_size, bias=False)
+        if config.norm_before_fc:
+            self.input_norm = RMSNorm(TAPS * config.target_hidden_size, config.rms_norm_eps)
+        if config.fc_norm:
+            norms = (RMSNorm(config.target_hidden_size, config.rms_norm_eps) for _ in range(TAPS))
+            self.fc_norm = nn.ModuleList(norms)
+        self.fc = nn.Linear(TAPS * config.target_hidden_size, config.hidden_size, bias=False)
         self.midlayer = Midlayer(config)
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.lm_head = nn.Linear(config.hidden_size, config.draft_vocab_size, bias=False)
@@ -144,6 +149,11 @@ class Eagle3Head(nn.Module):
 
     def fuse(self, taps: Tensor) -> Tensor:
         """Tapped states ``[rows, 3 * target hidden]`` (low, mid, high) to a head state ``[rows, hidden]``."""
+        if self.config.norm_before_fc:
+            taps = self.input_norm(taps)
+        elif self.config.fc_norm:
+            parts = zip(self.fc_norm, taps.chunk(TAPS, -1), strict=True)
+            taps = torch.cat([norm(part) for norm, part in parts], -1)
         g: Tensor = self.fc(taps)
         return g
 

@@ -1,4 +1,8 @@
-"""EAGLE-3: the training-time test over three tapped states, with no loss on the states themselves."""
+"""EAGLE-3: the training-time test over three tapped states, with no loss on the states themselves.
+
+The norms that newer heads have are trained where the configuration asks for them: on queries and keys,
+before the residual, before the fusion (over all tapped states, or one for each), and behind the output.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +35,22 @@ class Eagle3Recipe(Recipe[Eagle3Head]):
         embedding: Tensor,
     ) -> None:
         """``embedding [vocab, hidden]`` is the target's table; ``scale [taps * hidden]`` divides the states
-        while training and goes into ``fc`` in the end."""
-        super().__init__(config, BatchMaker(store, vocabulary.to_draft(), lambda states: states / scale), vocabulary)
+        while training and goes into ``fc`` in the end, or is what a norm before ``fc`` begins with."""
+        self._normed = config.norm_before_fc or config.fc_norm  # a norm must see the target's own states
+
+        def prepare(states: Tensor) -> Tensor:
+            return states if self._normed else states / scale
+
+        super().__init__(config, BatchMaker(store, vocabulary.to_draft(), prepare), vocabulary)
         self._config, self._scale, self._embedding = config, scale, embedding
 
     def new(self) -> Eagle3Head:
         head = Eagle3Head(self._config)
         initialise(head, self._embedding[self.vocabulary.ids].float())
+        if self._normed:
+            norms = [head.input_norm] if self._config.norm_before_fc else list(head.fc_norm)
+            for norm, scale in zip(norms, self._scale.chunk(len(norms)), strict=True):
+                _to_unit_columns(norm.weight, scale)
         return head
 
     def levels(
@@ -49,10 +62,17 @@ class Eagle3Recipe(Recipe[Eagle3Head]):
         return module.norm(level.out if used is None else level.out[used]), module.lm_head.weight
 
     def checkpoint(self, module: Eagle3Head, facts: Mapping[str, object]) -> Eagle3Checkpoint:
-        with torch.no_grad():
-            module.fc.weight /= self._scale
+        if not self._normed:
+            with torch.no_grad():
+                module.fc.weight /= self._scale
         module.config = replace(self._config, training=facts)
         return module.to_checkpoint(self.vocabulary.ids)
+
+
+@torch.no_grad()
+def _to_unit_columns(weight: Tensor, scale: Tensor) -> None:
+    """A norm's ``weight`` that gives columns of the size ``scale`` about the size one, as dividing would."""
+    weight.copy_(scale.square().mean().sqrt() / scale)
 
 
 @torch.no_grad()

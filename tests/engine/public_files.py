@@ -118,6 +118,21 @@ def as_speculators(folder: Path, head: Eagle3Checkpoint, table: Tensor, **more: 
     _write(folder, config, tensors, "model.safetensors")
 
 
+def as_speculators_with_norms(folder: Path, head: Eagle3Checkpoint, table: Tensor) -> None:
+    """EAGLE-3.1: the config names every norm that it has."""
+    names = ("norm_before_fc", "fc_norm", "norm_output")
+    as_speculators(folder, head, table, **{name: getattr(head.config, name) or None for name in names})
+
+
+def as_speculators_with_old_names(folder: Path, head: Eagle3Checkpoint, table: Tensor) -> None:
+    """The norms of the tapped states as they were called first, in the config and in the file."""
+    old = ("aux_norm_low", "aux_norm_mid", "aux_norm_high")
+    names = {f"fc_norm.{tap}.weight": f"{name}.weight" for tap, name in enumerate(old)}
+    tensors = {names.get(name, name): tensor for name, tensor in head.tensors.items()}
+    renamed = Eagle3Checkpoint(head.config, tensors, head.format)
+    as_speculators(folder, renamed, table, use_aux_norm=True, norm_output=True)
+
+
 def as_speculators_of_two_layers(folder: Path, head: Eagle3Checkpoint, table: Tensor) -> None:
     """The second layer adds nothing to the first one's output: its attention and MLP end in zeros."""
     config = head.config

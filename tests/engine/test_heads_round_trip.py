@@ -27,7 +27,7 @@ from tests.engine.toy import Stepped, Toy, decode, text, tokens_a_step
 
 LIMITS = TreeLimits(nodes=8, depth=3, top_k=3)
 STEPS = 12
-KINDS = ("eagle3", "eagle3_variant", "eagle1", "medusa")
+KINDS = ("eagle3", "eagle3_variant", "eagle3_normed", "eagle3_tap_norms", "eagle1", "medusa")
 
 
 def ours(folder: Path, head: Checkpoint, _table: Any) -> None:
@@ -50,6 +50,9 @@ ROUNDS: tuple[tuple[str, Write, HeadFormat], ...] = (
     ("eagle3", files.as_speculators, HeadFormat.SPECULATORS),
     ("eagle3", files.as_speculators_of_two_layers, HeadFormat.SPECULATORS),
     ("eagle3_variant", files.as_speculators, HeadFormat.SPECULATORS),
+    ("eagle3_normed", files.as_speculators_with_norms, HeadFormat.SPECULATORS),
+    ("eagle3_tap_norms", files.as_speculators_with_norms, HeadFormat.SPECULATORS),
+    ("eagle3_tap_norms", files.as_speculators_with_old_names, HeadFormat.SPECULATORS),
     ("medusa", ours, HeadFormat.MEDUSA),
     ("medusa", files.as_medusa, HeadFormat.MEDUSA),
     ("medusa", files.as_medusa_safetensors, HeadFormat.MEDUSA),

@@ -188,6 +188,17 @@ class Toy:
         return _are(self.trained(recipe), Eagle3Checkpoint)
 
     @cached_property
+    def eagle3_normed(self) -> Eagle3Checkpoint:
+        """EAGLE-3.1: every norm that can stand in one head, and the norm behind the output in the recurrence."""
+        norms = {"norm_before_residual": True, "norm_before_fc": True, "norm_output": True}
+        return _are(self.trained(self.recipe("eagle3", qk_norm=True, **norms)), Eagle3Checkpoint)
+
+    @cached_property
+    def eagle3_tap_norms(self) -> Eagle3Checkpoint:
+        """A norm for each tapped state, which excludes one over all of them."""
+        return _are(self.trained(self.recipe("eagle3", fc_norm=True, norm_output=True)), Eagle3Checkpoint)
+
+    @cached_property
     def eagle1(self) -> Eagle1Checkpoint:
         return _are(self.trained(self.recipe("eagle1")), Eagle1Checkpoint)
 
