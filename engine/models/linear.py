@@ -40,6 +40,37 @@ class Linear(Protocol):
     def memory_bytes(self) -> int: ...
 
 
+_HALF_PEAK = 8.0
+"""Rows in float16 are scaled down to less than twice this: their products stay finite (65,504) as long as
+the magnitudes of no output's weights add up to 4,000, ten times what those of large models do."""
+_EXPONENT = 0x7F80_0000
+"""The exponent's bits of a float32: without the others, the power of two below a number."""
+
+
+def narrowed(x: Tensor, row_scale: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
+    """``x`` times ``row_scale`` in ``dtype``, ready for a product, and what multiplies the product [rows, 1].
+
+    The second is None but in float16, whose range ends where some states of Gemma and Qwen2 begin. Their
+    rows are scaled by powers of two, which is exact; rows of ordinary size stay as they are.
+    """
+    if row_scale is not None:
+        x = x * row_scale
+    if dtype != torch.float16:
+        return x.to(dtype), None
+    power = x.float().abs().amax(-1, True).view(torch.int32).bitwise_and_(_EXPONENT).view(torch.float32)
+    up = power.div_(_HALF_PEAK).clamp_min_(1.0)
+    return (x / up).to(dtype), up
+
+
+def widened(out: Tensor, up: Tensor | None, bias: Tensor | None) -> Tensor:
+    """The product of what :func:`narrowed` gave, in float32; with ``up`` the bias is still to be added."""
+    out = out.float()
+    if up is None:
+        return out
+    out = out * up
+    return out if bias is None else out.add_(bias)
+
+
 class DenseLinear:
     """Float weights of any float type; the reference format."""
 
@@ -50,9 +81,8 @@ class DenseLinear:
         self.out_features, self.in_features = weight.shape
 
     def __call__(self, x: Tensor, row_scale: Tensor | None = None) -> Tensor:
-        if row_scale is not None:
-            x = x * row_scale
-        return functional.linear(x.to(self.weight.dtype), self.weight, self.bias).float()
+        x, up = narrowed(x, row_scale, self.weight.dtype)
+        return widened(functional.linear(x, self.weight, self.bias if up is None else None), up, self.bias)
 
     def memory_bytes(self) -> int:
         return self.weight.numel() * self.weight.element_size()

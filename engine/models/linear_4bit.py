@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine.models.linear import Linear
+from engine.models.linear import Linear, narrowed, widened
 from engine.models.matrices import BlockMatrix, GroupMatrix
 
 BLOCK = 64
@@ -55,12 +55,9 @@ class BlockLinear:
     def __call__(self, x: Tensor, row_scale: Tensor | None = None) -> Tensor:
         from bitsandbytes.autograd._functions import matmul_4bit
 
-        if row_scale is not None:
-            x = x * row_scale
-        out: Tensor = matmul_4bit(
-            x.to(self._state.dtype), self._packed, quant_state=self._state, bias=self._bias
-        )
-        return out.float()
+        x, up = narrowed(x, row_scale, self._state.dtype)
+        bias = self._bias if up is None else None
+        return widened(matmul_4bit(x, self._packed, quant_state=self._state, bias=bias), up, self._bias)
 
     def memory_bytes(self) -> int:
         state = self._state
@@ -117,13 +114,13 @@ class GroupLinear:
         self._matrix = here if self._kernel is None else None
 
     def __call__(self, x: Tensor, row_scale: Tensor | None = None) -> Tensor:
-        if row_scale is not None:
-            x = x * row_scale
         if self._columns is not None:
             x = x[:, self._columns]
-        x = x.to(self._dtype)
+        x, up = narrowed(x, row_scale, self._dtype)
         if self._matrix is not None:
-            return functional.linear(x, self._matrix.stored().to(self._dtype), self._bias).float()
+            bias = self._bias if up is None else None
+            out = functional.linear(x, self._matrix.stored().to(self._dtype), bias)
+            return widened(out, up, self._bias)
         assert self._kernel is not None
         out = _kernel_product(x, self._kernel, self._group).float()
         return out if self._bias is None else out.add_(self._bias)
