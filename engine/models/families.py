@@ -122,6 +122,32 @@ def _windows(raw: Raw, layers: int, default: Callable[[int], bool]) -> tuple[int
     return window, sliding
 
 
+def _decoder(
+    raw: Raw,
+    shape: Mapping[str, Any],
+    positions: int,
+    rope: Rope,
+    windows: tuple[int, tuple[bool, ...]] | None = None,
+    local: Rope | None = None,
+    **more: Any,
+) -> DecoderConfig:
+    """The decoder of ``shape`` and of ``more``, what only some families have.
+
+    ``windows`` as of :func:`_windows`, without it no layer slides; ``local`` is the rotary embedding of
+    layers that do, where it is another one.
+    """
+    window, sliding = windows or (0, (False,) * shape["num_layers"])
+    whole = {"tied_head": bool(raw.get("tie_word_embeddings", False))} | dict(shape) | more
+    return DecoderConfig(
+        **whole,
+        max_positions=positions,
+        rope=rope,
+        rope_sliding=local or rope,
+        sliding_window=window,
+        layer_is_sliding=sliding,
+    )
+
+
 # --------------------------------------------------------------------------- Llama and its kin
 
 
@@ -131,13 +157,11 @@ def _llama(raw: Raw) -> DecoderConfig:
     positions = int(raw.get("max_position_embeddings", 2048))
     rope = _rope(raw, shape, positions)
     bias = bool(raw.get("attention_bias", False))
-    return DecoderConfig(
-        **shape,
-        max_positions=positions,
-        rope=rope,
-        rope_sliding=rope,
-        tied_head=bool(raw.get("tie_word_embeddings", False)),
-        layer_is_sliding=(False,) * shape["num_layers"],
+    return _decoder(
+        raw,
+        shape,
+        positions,
+        rope,
         qkv_bias=bias,
         out_bias=bias,
         mlp_bias=bool(raw.get("mlp_bias", False)),
@@ -150,37 +174,19 @@ def _mistral(raw: Raw) -> DecoderConfig:
     positions = int(raw.get("max_position_embeddings", 131_072))
     rope = _rope(raw, shape, positions)
     # The class has a window of 4096 where the file says nothing, and none where it says null.
-    window, sliding = _windows({"sliding_window": 4096} | dict(raw), shape["num_layers"], lambda _layer: True)
-    return DecoderConfig(
-        **shape,
-        max_positions=positions,
-        rope=rope,
-        rope_sliding=rope,
-        tied_head=bool(raw.get("tie_word_embeddings", False)),
-        sliding_window=window,
-        layer_is_sliding=sliding,
-    )
+    windows = _windows({"sliding_window": 4096} | dict(raw), shape["num_layers"], lambda _layer: True)
+    return _decoder(raw, shape, positions, rope, windows)
 
 
 def _mixtral(raw: Raw) -> DecoderConfig:
     shape = _shape({"rms_norm_eps": 1e-5} | dict(raw))
     positions = int(raw.get("max_position_embeddings", 131_072))
     rope = _rope(raw, shape, positions, 1_000_000.0)
-    window, sliding = _windows(raw, shape["num_layers"], lambda _layer: True)
+    windows = _windows(raw, shape["num_layers"], lambda _layer: True)
     experts, chosen = int(raw.get("num_local_experts", 8)), int(raw.get("num_experts_per_tok", 2))
     if not 1 <= chosen <= experts:
         raise ValueError(f"{chosen} of {experts} experts a token")
-    return DecoderConfig(
-        **shape,
-        max_positions=positions,
-        rope=rope,
-        rope_sliding=rope,
-        tied_head=bool(raw.get("tie_word_embeddings", False)),
-        sliding_window=window,
-        layer_is_sliding=sliding,
-        experts=experts,
-        experts_per_token=chosen,
-    )
+    return _decoder(raw, shape, positions, rope, windows, experts=experts, experts_per_token=chosen)
 
 
 def _qwen(raw: Raw) -> DecoderConfig:
@@ -193,16 +199,14 @@ def _qwen(raw: Raw) -> DecoderConfig:
     rope = _rope(raw, shape, positions)
     first = int(raw.get("max_window_layers", 28))
     used = dict(raw) if raw.get("use_sliding_window") else dict(raw) | {"sliding_window": None}
-    window, sliding = _windows(used, shape["num_layers"], lambda layer: layer >= first)
+    windows = _windows(used, shape["num_layers"], lambda layer: layer >= first)
     bias = bool(raw.get("attention_bias", False))
-    return DecoderConfig(
-        **shape,
-        max_positions=positions,
-        rope=rope,
-        rope_sliding=rope,
-        tied_head=bool(raw.get("tie_word_embeddings", False)),
-        sliding_window=window,
-        layer_is_sliding=sliding,
+    return _decoder(
+        raw,
+        shape,
+        positions,
+        rope,
+        windows,
         qk_norm=third,
         qkv_bias=bias if third else True,
         out_bias=bias,
@@ -222,17 +226,8 @@ def _phi3(raw: Raw) -> DecoderConfig:
                 old[key] = "longrope"
         settings[name] = old
     rope = _rope({"original_max_position_embeddings": 4096} | settings, shape, positions)
-    window, sliding = _windows(raw, shape["num_layers"], lambda _layer: True)
-    return DecoderConfig(
-        **shape,
-        max_positions=positions,
-        rope=rope,
-        rope_sliding=rope,
-        tied_head=bool(raw.get("tie_word_embeddings", False)),
-        sliding_window=window,
-        layer_is_sliding=sliding,
-        fused_projections=True,
-    )
+    windows = _windows(raw, shape["num_layers"], lambda _layer: True)
+    return _decoder(raw, shape, positions, rope, windows, fused_projections=True)
 
 
 # --------------------------------------------------------------------------- Gemma
@@ -282,22 +277,15 @@ def _gemma2(raw: Raw) -> DecoderConfig:
     shape = _gemma(raw, _shape(_without_old_name(raw)))
     positions = int(raw.get("max_position_embeddings", 8192))
     rope = _rope(raw, shape, positions)
-    window, sliding = _windows(raw, shape["num_layers"], lambda layer: layer % 2 == 0)
-    return DecoderConfig(
-        **shape,
-        max_positions=positions,
-        rope=rope,
-        rope_sliding=rope,
-        sliding_window=window,
-        layer_is_sliding=sliding,
-    )
+    windows = _windows(raw, shape["num_layers"], lambda layer: layer % 2 == 0)
+    return _decoder(raw, shape, positions, rope, windows)
 
 
 def _gemma3(raw: Raw) -> DecoderConfig:
     shape = _gemma(raw, _shape(_without_old_name(raw)))
     positions = int(raw["max_position_embeddings"])
     every = int(raw.get("sliding_window_pattern", 6))
-    window, sliding = _windows(raw, shape["num_layers"], lambda layer: (layer + 1) % every != 0)
+    windows = _windows(raw, shape["num_layers"], lambda layer: (layer + 1) % every != 0)
     parameters = raw.get("rope_parameters") or {}
     if "rope_type" in parameters or "rope_theta" in parameters:  # one entry for all layers
         parameters = {"full_attention": parameters}
@@ -305,13 +293,13 @@ def _gemma3(raw: Raw) -> DecoderConfig:
     local = dict(parameters.get("sliding_attention") or {})
     full_theta = float(raw.get("rope_theta") or 1_000_000.0)
     local_theta = float(raw.get("rope_local_base_freq") or 10_000.0)
-    return DecoderConfig(
-        **shape,
-        max_positions=positions,
-        rope=read_rope(full, full_theta, shape["head_dim"], positions),
-        rope_sliding=read_rope(local, local_theta, shape["head_dim"], positions),
-        sliding_window=window,
-        layer_is_sliding=sliding,
+    return _decoder(
+        raw,
+        shape,
+        positions,
+        read_rope(full, full_theta, shape["head_dim"], positions),
+        windows,
+        local=read_rope(local, local_theta, shape["head_dim"], positions),
         qk_norm=True,
     )
 
