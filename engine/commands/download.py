@@ -11,11 +11,12 @@ from engine.hub.api import HubApi
 from engine.hub.connection import Connection
 from engine.hub.details import sizes_of
 from engine.hub.downloads import Downloads
+from engine.hub.finding import repository_in
 from engine.hub.manifest import needed
 from engine.hub.memory import free_disk
 from engine.hub.place import HubPlace
 from engine.hub.problems import HubError
-from engine.hub.quantisations import best, named, quantisations
+from engine.hub.quantisations import best, named, quantisations, size
 from engine.hub.tokens import Tokens
 from engine.hub.transfer import Retry
 from engine.protocol.hub import DownloadState, Phase
@@ -33,13 +34,20 @@ def run(arguments: argparse.Namespace) -> int:
     api = HubApi(place, tokens, connection)
     downloads = Downloads(api, connection, retry=Retry(tries=12))
     shown = Shown(arguments.quiet)
+    arguments.repository = _name(arguments.repository)
     try:
-        downloads.add(arguments.repository, arguments.revision, _files(arguments, api))
-        if arguments.head:
-            downloads.add(arguments.head)
+        wanted = [(arguments.repository, arguments.revision, _files(arguments, api))]
+        if arguments.head:  # the small one first: what is wrong with it shows before gigabytes have come
+            wanted.insert(0, (_name(arguments.head), "main", ()))
         downloads.start()
-        while not downloads.wait(INTERVAL):
-            shown.show(downloads.states())
+        for each in wanted:
+            downloads.add(*each)
+            while not downloads.wait(INTERVAL):
+                shown.show(downloads.states())
+            if any(state.phase is Phase.FAILED for state in downloads.states()):
+                break
+    except HubError as error:
+        raise EngineError(error.message, f"{error.next_step}\n{error.link}".strip()) from error
     except KeyboardInterrupt:
         shown.clear()
         print("Pausing…", file=sys.stderr)
@@ -57,9 +65,14 @@ def run(arguments: argparse.Namespace) -> int:
             raise EngineError(state.problem.message, f"{state.problem.next_step}{link}")
         if state.phase is not Phase.DONE:
             raise HubError(f"{state.repo_id} was not downloaded.", "Run the command again.")
-    for state in states:
+    for state in reversed(states):
         print(state.folder)
     return 0
+
+
+def _name(text: str) -> str:
+    """The repository of a name or of an address that was copied from a browser."""
+    return repository_in(text) or text.strip()
 
 
 def _files(arguments: argparse.Namespace, api: HubApi) -> tuple[str, ...]:
@@ -77,7 +90,7 @@ def _files(arguments: argparse.Namespace, api: HubApi) -> tuple[str, ...]:
         return ()
     chosen, reason = best(there, free_disk(api.place.cache) - api.place.reserve)
     if len(there) > 1 and not arguments.quiet:
-        others = ", ".join(f"{each.label} ({each.size / 1e9:.1f} GB)" for each in there if each != chosen)
+        others = ", ".join(f"{each.label} ({size(each.size)})" for each in there if each != chosen)
         print(f"{reason} Others, with --quant: {others}.", file=sys.stderr)
     return chosen.paths
 
@@ -110,20 +123,20 @@ class Shown:
 
 
 def progress_line(state: DownloadState) -> str:
-    """E.g. "Qwen/Qwen3-1.7B  41 %  1.4 of 3.4 GB  52 MB/s  38 s left"."""
+    """E.g. "Qwen/Qwen3-1.7B  41%  1.40 GB of 3.40 GB  52.0 MB/s  38 s left"."""
     if state.phase is Phase.PLANNING or not state.total:
         return f"{state.repo_id}  {state.note or 'asking the hub'} …"
     parts = [
         state.repo_id,
         f"{state.done / state.total:.0%}",
-        f"{state.done / 1e9:.2f} of {state.total / 1e9:.2f} GB",
+        f"{size(state.done)} of {size(state.total)}",
     ]
     if state.phase is Phase.VERIFYING:
         parts.append("checking")
     elif state.note and not state.speed:
         parts.append(state.note)
     else:
-        parts.append(f"{state.speed / 1e6:.1f} MB/s")
+        parts.append(f"{size(state.speed)}/s")
         if state.seconds_left is not None:
             parts.append(duration(state.seconds_left))
     return "  ".join(parts)

@@ -61,6 +61,9 @@ def look(name: str) -> Looked:
     path = Path(name).expanduser()
     if path.is_dir():
         return _folder(path, str(path))
+    from engine.hub.finding import repository_in
+
+    name = repository_in(name) or name
     if not _is_repository(name):
         raise ModelError(
             f"There is no folder {name}.", "Give a folder, a .gguf file, or a repository such as Qwen/Qwen3-1.7B."

@@ -13,8 +13,9 @@ from typing import Any
 
 from engine.hub import proxies
 from engine.hub.connection import Connection, refusal
+from engine.hub.foreign import line
 from engine.hub.place import HubPlace
-from engine.hub.problems import Cause, HubError, OfflineError, TryAgain, UnreachableError
+from engine.hub.problems import Cause, HubError, MissingError, OfflineError, TryAgain, UnreachableError
 from engine.hub.tokens import Tokens
 
 SMALL_FILE = 4 << 20
@@ -41,7 +42,7 @@ class HubApi:
         from huggingface_hub import get_session
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
-        token = self.tokens.current()[0]
+        token = self.tokens.to_send()
         try:
             if self.place.offline:
                 raise OfflineModeIsEnabled
@@ -53,7 +54,7 @@ class HubApi:
                 "Use a model that is already here, or unset HF_HUB_OFFLINE and start Eyrie again.",
             ) from None
         except HFValidationError:
-            raise HubError(
+            raise MissingError(
                 f"“{repo_id[:80]}” is no name of a repository.", "Names look like owner/model."
             ) from None
         except HfHubHTTPError as error:
@@ -77,6 +78,18 @@ class HubApi:
                 and re.search("socks|proxy", words, re.I)
             ):
                 raise proxies.unusable(self.place.endpoint) from None
+            if type(error).__name__ in ("UnsupportedProtocol", "InvalidURL"):
+                raise HubError(
+                    f"HF_ENDPOINT is “{self.place.endpoint}”, which is no address of a hub.",
+                    "Set it to one such as https://huggingface.co, or unset it; then start Eyrie again.",
+                ) from None
+            # What the library makes of an answer that is no JSON, or not of the fields it knows.
+            if isinstance(error, ValueError | TypeError | KeyError | AttributeError | RecursionError):
+                raise HubError(
+                    f"What answers at {self.place.endpoint} does not speak as a model hub does.",
+                    "A network that asks for a login answers with its own page: open any page in a browser. "
+                    "If HF_ENDPOINT is set, check it.",
+                ) from error
             if not type(error).__module__.startswith("httpx") and not isinstance(error, OSError):
                 raise
             if proxy and type(error).__name__ in ("ProxyError", "ConnectError"):
@@ -99,11 +112,16 @@ class HubApi:
         with self.asking(repo_id) as call:
             return call.api.model_info(repo_id, revision=revision, files_metadata=files, token=call.token)
 
+    def listed(self, **options: Any) -> list[Any]:
+        """Hits of the library's ``list_models``. :raises HubError:"""
+        with self.asking() as call:
+            return list(call.api.list_models(token=call.token, **options))
+
     def who(self) -> str:
         """Name of the token's account. :raises HubError: there is no valid token."""
         with self.asking() as call:
             found = call.api.whoami(token=call.token)
-        return str(found.get("name", ""))[:100]
+        return line(found.get("name") if isinstance(found, dict) else "", 100)
 
     def small_file(self, repo_id: str, commit: str, path: str, most: int = SMALL_FILE) -> bytes:
         """Content of a small file, cut at ``most`` bytes. :raises HubError:"""

@@ -9,7 +9,6 @@ folder that looks like a model.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import EngineError
+from engine.hub.foreign import json_object
 from engine.hub.manifest import Manifest, shards_of
 from engine.hub.part import PART, disk_errors, remove_journal, replace_text
 from engine.hub.quantisations import Quantised, quantisations
@@ -161,10 +161,10 @@ def _safetensors_whole(path: Path) -> bool:
             length = int.from_bytes(file.read(8), "little")
             if not 2 <= length <= _LONGEST_HEADER:
                 return False
-            header = json.loads(file.read(length))
+            header = json_object(file.read(length))
         ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
         return path.stat().st_size == 8 + length + max(ends, default=0)
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
+    except (OSError, ValueError, KeyError, TypeError, IndexError, OverflowError):
         return False
 
 
@@ -208,10 +208,9 @@ def _is_weights(path: str) -> bool:
 
 def read_config(folder: Path) -> dict[str, Any]:
     try:
-        found = json.loads((folder / "config.json").read_text("utf-8"))
+        return json_object((folder / "config.json").read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def delete_model(cache: Path, repo_id: str, commit: str) -> int:

@@ -22,6 +22,7 @@ from engine import __version__
 from engine.hub import proxies
 from engine.hub.place import HubPlace
 from engine.hub.problems import (
+    TOKENS_PAGE,
     Cause,
     HubError,
     LicenceNeeded,
@@ -39,7 +40,6 @@ BUSY = {408, 425, 429, 500, 502, 503, 504, 509, 520, 521, 522, 523, 524}
 LONGEST_WAIT = 600.0
 """Seconds; a server that asks for more is asked again after this."""
 AGENT = f"eyrie/{__version__}"
-_TOKENS_PAGE = "https://huggingface.co/settings/tokens"
 
 
 def origin(url: str) -> tuple[str, str, int]:
@@ -183,7 +183,7 @@ class Connection:
 
     def _send(self, method: str, url: str, headers: dict[str, str], ours: bool) -> requests.Response:
         sent: dict[str, Any] = dict(headers)
-        if ours and (token := self.tokens.current()[0]):
+        if ours and (token := self.tokens.to_send()):
             sent["Authorization"] = f"Bearer {token}"
         wait = self.place.timeout
         with _broken_connections():
@@ -227,14 +227,14 @@ def refusal(status: int, code: str, words: str, repo_id: str, place: HubPlace, h
         return TokenRefused(
             "The hub does not accept the token: it is wrong, or it has expired or been revoked.",
             "Enter another token, or run “hf auth login” again.",
-            _TOKENS_PAGE,
+            TOKENS_PAGE,
         )
     if status == 403 and ("fine-grained" in low or "token" in low):
         return RightNeeded(
             f"The token may not read gated repositories such as {repo_id}.",
             "In the token's settings, tick “Read access to contents of all public gated repos you can access”, "
             "or use another token.",
-            _TOKENS_PAGE,
+            TOKENS_PAGE,
         )
     if code == "GatedRepo":
         if not has_token:
@@ -259,7 +259,7 @@ def refusal(status: int, code: str, words: str, repo_id: str, place: HubPlace, h
         )
     if status == 403:
         return RightNeeded(
-            f"The hub refuses access to {repo_id}.", "Check the rights of the token.", _TOKENS_PAGE
+            f"The hub refuses access to {repo_id}.", "Check the rights of the token.", TOKENS_PAGE
         )
     return HubError(f"The hub refuses the request for {repo_id} (status {status}).", "Try again later.")
 

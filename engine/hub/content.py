@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from engine.hub import cache
 from engine.hub.api import HubApi
 from engine.hub.fit import estimate, from_parameters
+from engine.hub.foreign import json_object
 from engine.hub.headers import Header, RemoteHeaders, of_files
 from engine.hub.judging import Judge
 from engine.hub.manifest import Manifest, make_manifest
@@ -111,7 +111,6 @@ class Contents:
 
 def _object(text: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        return json_object(text)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}

@@ -13,6 +13,7 @@ from engine.hub.api import HubApi
 from engine.hub.content import Content, Contents
 from engine.hub.entry import problem_of
 from engine.hub.finding import as_model
+from engine.hub.foreign import count
 from engine.hub.judging import Judge
 from engine.hub.manifest import make_manifest
 from engine.hub.problems import HubError
@@ -134,8 +135,7 @@ class Looker:
 def sizes_of(info: Any) -> list[tuple[str, int]]:
     """(path, bytes) of every file of the library's ``ModelInfo``."""
     return [
-        (str(each.rfilename), int((each.lfs.size if each.lfs else each.size) or 0))
-        for each in info.siblings or ()
+        (str(each.rfilename), count(each.lfs.size if each.lfs else each.size)) for each in info.siblings or ()
     ]
 
 

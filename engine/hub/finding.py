@@ -6,10 +6,10 @@ import contextlib
 import re
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import urlsplit
 
 from engine.hub.api import HubApi
 from engine.hub.fit import from_parameters
+from engine.hub.foreign import LARGEST, count, line, texts
 from engine.hub.local import is_head
 from engine.hub.problems import MissingError
 from engine.protocol.hub import CataloguePair, HubModel, Machine, Sort, Verdict
@@ -39,6 +39,8 @@ _TASKS = {
     "text2text-generation",
     "feature-extraction",
 }
+_BELOW = ("tree", "blob", "resolve", "raw", "commit", "commits", "discussions")
+"""Pages below a model's own."""
 _SIZE = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)\s*([bm])(?![a-z])", re.IGNORECASE)
 _FAMILIES = {
     "llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "qwen3_moe": "Qwen3 MoE", "gemma2": "Gemma 2",
@@ -48,36 +50,44 @@ _FAMILIES = {
 
 
 def repository_in(text: str) -> str:
-    """The repository that a name or an address names, or ""."""
-    text = text.strip()
-    if "://" in text:
-        parts = [part for part in urlsplit(text).path.split("/") if part]
-        text = "/".join(parts[:2])
-    return text if re.fullmatch(r"[\w.-]{1,96}/[\w.-]{1,96}", text) else ""
+    """The repository that a name or an address names, or "".
+
+    An address is taken as it is copied from a browser: of a page below the model's own, with
+    ``https://`` or without.
+    """
+    scheme, mark, rest = text.strip().rpartition("://")
+    parts = [part for part in re.split(r"[?#]", rest, maxsplit=1)[0].split("/") if part]
+    is_host = bool(mark) and scheme != "hf"
+    if is_host or (len(parts) > 2 and re.search(r"[.:]", parts[0]) and parts[2] not in _BELOW):
+        parts = parts[1:]
+    elif len(parts) > 2 and parts[2] not in _BELOW:
+        return ""
+    name = "/".join(parts[:2])
+    return name if re.fullmatch(r"[\w.-]{1,96}/[\w.-]{1,96}", name, re.ASCII) else ""
 
 
 def as_model(info: Any, known_targets: Iterable[str] = (), machine: Machine | None = None) -> HubModel:
     """A hit from the library's ``ModelInfo``."""
-    tags = [str(tag) for tag in info.tags or ()]
+    tags = texts(info.tags)
     card = info.card_data
-    licence = str(getattr(card, "license", None) or "") or next(
-        (tag.removeprefix("license:") for tag in tags if tag.startswith("license:")), ""
+    licence = line(getattr(card, "license", None), 40) or next(
+        (line(tag.removeprefix("license:"), 40) for tag in tags if tag.startswith("license:")), ""
     )
     if licence == "other":
-        licence = str(getattr(card, "license_name", None) or "other")
+        licence = line(getattr(card, "license_name", None), 40) or "other"
     config = info.config if isinstance(info.config, dict) else {}
     repo_id = str(info.id)
-    kind = str(config.get("model_type") or "")
+    kind = line(config.get("model_type"), 30)
     head = is_head(config, repo_id, False) if re.search(r"eagle|medusa|speculator", repo_id, re.I) else False
     parameters = _parameters(info, repo_id)
     return HubModel(
         repo_id=repo_id[:200],
-        downloads=int(info.downloads or 0),
-        likes=int(info.likes or 0),
+        downloads=count(info.downloads),
+        likes=count(info.likes),
         updated=info.last_modified.date().isoformat() if info.last_modified else "",
-        licence=licence[:40],
+        licence=licence,
         is_gated=bool(info.gated),
-        family=_FAMILIES.get(kind, kind[:30]),
+        family=_FAMILIES.get(kind, kind),
         parameters=parameters,
         base_models=_base_models(tags),
         is_head=head or "speculators" in tags,
@@ -88,8 +98,11 @@ def as_model(info: Any, known_targets: Iterable[str] = (), machine: Machine | No
 
 def _parameters(info: Any, repo_id: str) -> float:
     """Billions, from the hub's own count or else from the name."""
-    total = getattr(info.safetensors, "total", None) or (getattr(info, "gguf", None) or {}).get("total")
-    if isinstance(total, int) and total > 0:
+    gguf = getattr(info, "gguf", None)
+    total = count(getattr(info.safetensors, "total", None)) or count(
+        gguf.get("total") if isinstance(gguf, dict) else None
+    )
+    if 0 < total < LARGEST:
         return total / 1e9
     found = _SIZE.search(repo_id.rpartition("/")[2])
     if found is None:
@@ -125,12 +138,9 @@ def search(
         options["filter"] = [f"license:{query.licence}"]
     if query.largest:
         options["num_parameters"] = f"max:{query.largest:g}B"
-    with api.asking() as call:
-        for info in call.api.list_models(
-            sort=_SORTS[query.sort], limit=LIMIT, expand=_EXPAND, token=call.token, **options
-        ):
-            if info.pipeline_tag in _TASKS:
-                found.setdefault(str(info.id), as_model(info, targets, machine))
+    for info in api.listed(sort=_SORTS[query.sort], limit=LIMIT, expand=_EXPAND, **options):
+        if info.pipeline_tag in _TASKS and repository_in(str(info.id)):
+            found.setdefault(str(info.id), as_model(info, targets, machine))
     return tuple(model for model in found.values() if _wanted(model, query))
 
 
@@ -167,14 +177,13 @@ def candidates(
         ("search", {"search": f"eagle3 {short}"}),
         ("search", {"search": f"{short}-speculator"}),
     ]
-    with api.asking() as call:
-        for source, options in asked:
-            for info in call.api.list_models(
-                sort="downloads", limit=8, expand=_EXPAND, token=call.token, **options
-            ):
-                model = as_model(info)
-                if source == "search" and not re.search(r"eagle|medusa|specul", model.repo_id, re.I):
-                    continue
-                at, hit = found.get(model.repo_id, (source, None))
-                found[model.repo_id] = (at, hit or model)
+    for source, options in asked:
+        for info in api.listed(sort="downloads", limit=8, expand=_EXPAND, **options):
+            model = as_model(info)
+            if not repository_in(model.repo_id):
+                continue
+            if source == "search" and not re.search(r"eagle|medusa|specul", model.repo_id, re.I):
+                continue
+            at, hit = found.get(model.repo_id, (source, None))
+            found[model.repo_id] = (at, hit or model)
     return [(name, source, hit) for name, (source, hit) in found.items() if name != target]

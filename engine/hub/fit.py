@@ -68,7 +68,7 @@ class Shape:
                 max_positions=int(raw.get("max_position_embeddings") or 0),
                 experts=int(raw.get("num_local_experts") or raw.get("num_experts") or 0),
             )
-        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        except (KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
             raise ValueError(f"the configuration does not tell {error}") from error
 
     def cache_bytes(self, context: int, is_gpu: bool) -> int:
@@ -100,7 +100,7 @@ def _embedding(entry: Entry, is_apart: bool, is_gpu: bool) -> float:
 
 
 def _table(entry: Entry, is_gpu: bool) -> float:
-    return entry.count * 2.0 if is_gpu else float(entry.count + 4 * entry.shape[0])
+    return entry.count * 2.0 if is_gpu else float(entry.count + 4 * entry.rows)
 
 
 def _weight(name: str, entry: Entry, is_gpu: bool) -> float:
@@ -110,8 +110,7 @@ def _weight(name: str, entry: Entry, is_gpu: bool) -> float:
         return entry.count * 4.0  # norms and biases are kept in float32
     if is_gpu:
         return entry.count * NF4_BYTES
-    rows = entry.count // entry.shape[-1]
-    return float(entry.count + 4 * rows)
+    return float(entry.count + 4 * (entry.count // entry.shape[-1] if entry.shape[-1] else 0))
 
 
 def head_bytes(header: Header, is_gpu: bool) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.hub.api import HubApi
+from engine.hub.foreign import LARGEST, json_object
 from engine.hub.manifest import Manifest
 from engine.hub.part import replace_text
 from engine.hub.problems import HubError
@@ -40,6 +41,10 @@ class Entry:
         return number
 
     @property
+    def rows(self) -> int:
+        return self.shape[0] if self.shape else 1
+
+    @property
     def bytes(self) -> int:
         """As stored."""
         return self.count * BITS.get(self.dtype, 16) // 8
@@ -51,9 +56,7 @@ ReadRange = Callable[[int, int], bytes]
 
 def parse(text: bytes) -> Header:
     """:raises ValueError: it is no header of a safetensors file."""
-    raw = json.loads(text)
-    if not isinstance(raw, dict):
-        raise ValueError("no object")
+    raw = json_object(text)
     found: Header = {}
     for name, entry in raw.items():
         if name == "__metadata__":
@@ -61,10 +64,10 @@ def parse(text: bytes) -> Header:
         try:
             shape = tuple(int(size) for size in entry["shape"])
             found[str(name)] = Entry(str(entry["dtype"]), shape)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, OverflowError) as error:
             raise ValueError(f"{name}: {error}") from error
-        if any(size < 0 for size in shape):
-            raise ValueError(f"{name}: negative size")
+        if any(not 0 <= size <= LARGEST for size in shape):
+            raise ValueError(f"{name}: a size that cannot be")
     return found
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from engine.hub.foreign import LARGEST, json_object
 from engine.hub.problems import HubError
 from engine.hub.quantisations import SHARD, parts_of, quantisations, usual
 from engine.hub.transfer import FileSpec
@@ -108,7 +108,7 @@ def make_manifest(repo_id: str, revision: str, info: Any, only: Iterable[str] = 
 
     :raises HubError: the hub's description is incomplete, or there is nothing to download.
     """
-    siblings = {sibling.rfilename: sibling for sibling in info.siblings or ()}
+    siblings = {each.rfilename: each for each in info.siblings or () if isinstance(each.rfilename, str)}
     absent = set(only) - set(siblings)
     if absent:
         raise HubError(f"{repo_id} has no file {sorted(absent)[0]}.", "Look at the list of its files.")
@@ -118,6 +118,8 @@ def make_manifest(repo_id: str, revision: str, info: Any, only: Iterable[str] = 
             sibling = siblings[path]
             sha256 = sibling.lfs.sha256 if sibling.lfs else None
             size = int(sibling.lfs.size if sibling.lfs else sibling.size)
+            if not 0 <= size <= LARGEST:
+                raise ValueError(f"size {size}")
             etag = _blob_name(sha256 or sibling.blob_id)
             files.append(FileSpec(_safe_path(path), size, etag, sha256))
         commit = _blob_name(info.sha)
@@ -131,7 +133,7 @@ def make_manifest(repo_id: str, revision: str, info: Any, only: Iterable[str] = 
 
 def shards_of(index: str) -> set[str]:
     """File names in an index of sharded weights. :raises ValueError: it is not one."""
-    found = json.loads(index)
-    if not isinstance(found, dict) or not isinstance(found.get("weight_map"), dict):
+    found = json_object(index)
+    if not isinstance(found.get("weight_map"), dict):
         raise ValueError("no weight_map")
     return {_safe_path(str(name)) for name in found["weight_map"].values()}

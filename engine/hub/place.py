@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from engine.hub.problems import HubError
 
 RESERVE = 256 << 20
 """Bytes of the disk that downloads leave free."""
@@ -23,10 +26,16 @@ class HubPlace:
     @classmethod
     def from_environment(cls) -> HubPlace:
         """As ``huggingface_hub`` reads HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE and the rest."""
-        from huggingface_hub import constants
+        try:
+            from huggingface_hub import constants
+        except ValueError:  # it takes HF_ENDPOINT apart as it is imported
+            raise HubError(
+                f"HF_ENDPOINT is “{os.environ.get('HF_ENDPOINT', '')}”, which is no address of a hub.",
+                "Set it to one such as https://huggingface.co, or unset it; then start Eyrie again.",
+            ) from None
 
         return cls(
-            endpoint=constants.ENDPOINT.rstrip("/"),
+            endpoint=constants.ENDPOINT.rstrip("/") or "https://huggingface.co",  # a variable may be empty
             cache=Path(constants.HF_HUB_CACHE).expanduser(),
             offline=constants.is_offline_mode(),
             timeout=float(constants.HF_HUB_DOWNLOAD_TIMEOUT),

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from engine.errors import NetworkError, ResourceError
 
+TOKENS_PAGE = "https://huggingface.co/settings/tokens"
+
 
 class HubError(NetworkError):
     """The hub did not give what was asked for. ``link`` is a page that helps, or ""."""

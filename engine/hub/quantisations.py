@@ -114,6 +114,13 @@ def best(choices: Sequence[Quantised], room: int) -> tuple[Quantised, str]:
     return largest, f"{largest.label} is the largest that has room on the disk; {PREFERRED} {absent}."
 
 
+def size(count: float) -> str:
+    """Bytes for people: "4.37 GB", "12.0 MB", "3 kB"."""
+    if count >= 1e9:
+        return f"{count / 1e9:.2f} GB"
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.0f} kB"
+
+
 def named(repo_id: str, choices: Sequence[Quantised], wish: str) -> Quantised:
     """The quantisation called ``wish``, however it is spelt. :raises HubError: there is none."""
     plain = wish.upper().removesuffix(".GGUF").replace("-", "_")
@@ -122,5 +129,5 @@ def named(repo_id: str, choices: Sequence[Quantised], wish: str) -> Quantised:
             return each
     if not choices:
         raise HubError(f"{repo_id} holds no GGUF files.", "Leave out --quant.")
-    there = ", ".join(f"{each.label} ({each.size / 1e9:.1f} GB)" for each in choices)
+    there = ", ".join(f"{each.label} ({size(each.size)})" for each in choices)
     raise HubError(f"{repo_id} has no {wish}.", f"It has {there}.")

@@ -15,6 +15,7 @@ import re
 import threading
 from typing import Any
 
+from engine.hub.problems import TOKENS_PAGE, TokenRefused
 from engine.protocol.hub import TokenSource
 
 SERVICE = "eyrie"
@@ -40,6 +41,17 @@ class Tokens:
             if token:
                 self._seen.add(token)
             return token, source
+
+    def to_send(self) -> str | None:
+        """:raises TokenRefused: it holds what no header can carry, so that it cannot be right."""
+        token = self.current()[0]
+        if token and not re.fullmatch(r"[!-~]+", token):
+            raise TokenRefused(
+                "The token holds a space, or a letter that no token has: it was not copied whole, or with more.",
+                "Enter another token, or run “hf auth login” again.",
+                TOKENS_PAGE,
+            )
+        return token
 
     def _find(self) -> tuple[str | None, TokenSource]:
         from huggingface_hub import get_token

@@ -44,14 +44,15 @@ def test_interrupted_and_taken_up_again(tmp_path: Path, heeds_interrupts: None) 
     with HubServer([model(size=SIZE), model("org/head", size=1000)], faults=slow) as hub:
         first = command(hub.endpoint, tmp_path, "org/tiny", "--head", "org/head")
         deadline = time.monotonic() + 60
-        while not list(tmp_path.rglob("*.eyrie.journal")) and time.monotonic() < deadline:
+        model_folder = tmp_path / "models--org--tiny"
+        while not list(model_folder.rglob("*.eyrie.journal")) and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(0.5)
         first.send_signal(signal.SIGINT)
         _, errors = first.communicate(timeout=60)
         assert first.returncode == 130, errors
         assert "Run the same command again" in errors
-        assert not list(tmp_path.rglob("snapshots/*/*"))
+        assert not list(model_folder.rglob("snapshots/*/*"))
         slow._script.clear()
         since = hub.now()
         again = command(hub.endpoint, tmp_path, "org/tiny", "--head", "org/head", "--quiet")
@@ -62,6 +63,15 @@ def test_interrupted_and_taken_up_again(tmp_path: Path, heeds_interrupts: None) 
         assert (folders[0] / "model.safetensors").stat().st_size > SIZE
         fetched = sum(end - start for start, end in hub.fetched("model.safetensors", since) if end > 1200)
         assert fetched < SIZE, "what had arrived was not fetched again"
+
+
+def test_a_head_that_is_not_there_is_told_before_its_model_is_fetched(tmp_path: Path) -> None:
+    with HubServer([model(size=SIZE)]) as hub:
+        page = f"{hub.endpoint}/org/tiny/tree/main"  # as it is copied from a browser
+        asked = command(hub.endpoint, tmp_path, page, "--head", "org/none")
+        _, errors = asked.communicate(timeout=60)
+        assert asked.returncode == 1 and "has no such repository: org/none" in errors
+        assert not hub.fetched("model.safetensors")
 
 
 def test_errors_are_sentences_and_offline_is_heeded(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_the_command_takes_one_quantisation(tmp_path: Path) -> None:
         usual = command(hub.endpoint, tmp_path / "a", "org/Tiny-1B-GGUF")
         output, errors = usual.communicate(timeout=60)
         assert usual.returncode == 0, errors
-        assert "Q4_K_M is the usual choice" in errors and "BF16 (0.0 GB)" in errors
+        assert "Q4_K_M is the usual choice" in errors and "BF16 (" in errors
         assert fetched(hub) == {"Tiny-1B-Q4_K_M.gguf"}
         assert [path.name for path in Path(output.strip()).glob("*.gguf")] == ["Tiny-1B-Q4_K_M.gguf"]
         hub.log.clear()
@@ -103,7 +103,7 @@ def test_the_command_takes_one_quantisation(tmp_path: Path) -> None:
         hub.log.clear()
         wrong = command(hub.endpoint, tmp_path / "a", "org/Tiny-1B-GGUF", "--quant", "Q9")
         _, errors = wrong.communicate(timeout=60)
-        assert wrong.returncode == 1 and "has no Q9" in errors and "Q8_0 (0.0 GB)" in errors
+        assert wrong.returncode == 1 and "has no Q9" in errors and "Q8_0 (" in errors
         assert not hub.log
     entries = cached(tmp_path / "a")
     assert {(entry.file, entry.size) for entry in entries} == {
