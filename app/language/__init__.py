@@ -47,7 +47,8 @@ def tr_n(context: str, one: str, many: str, n: int) -> str:
 
     The translators' key is ``many``.
     """
-    translated = QCoreApplication.translate(context, many, "", n)
+    form = n if abs(n) < 2**31 else 10**9 + n % 10**6  # Qt has no larger; its last digits choose the form
+    translated = QCoreApplication.translate(context, many, "", form).replace(str(form), str(n))
     if translated in ("", many.replace(NUMBER, str(n))) or not same_fields(many, translated):
         return (one if n == 1 else many).replace(NUMBER, str(n))
     return translated

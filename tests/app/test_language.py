@@ -70,6 +70,10 @@ def test_english_has_two_forms(qapp: QApplication, n: int, text: str) -> None:
     assert tr_n("Chats", "%n chat", "%n chats", n) == text
 
 
+def test_a_number_that_qt_has_no_room_for(qapp: QApplication) -> None:
+    assert tr_n("Hub", "%n like", "%n likes", 10**15) == f"{10**15} likes"
+
+
 def test_plural_forms_of_a_language_and_a_broken_one(planted: dict[tuple[str, str], str]) -> None:
     planted["Chats", "%n chats in {folder}"] = "%n Chats in {folder}"
     assert tr_n("Chats", "%n chat in {folder}", "%n chats in {folder}", 1) == "1 Chats in {folder}"
