@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine import tuning
+from engine import generation, tuning
 from engine.drafting.drafter import TreeLimits
 from engine.drafting.method import Equipment
 from engine.drafting.registry import METHODS, methods_for
@@ -14,7 +14,7 @@ from engine.generation import Session
 from engine.pilot import PAUSE, Pilot
 from engine.protocol import GenerationSettings
 from engine.timing import Sample, Timing
-from tests.engine import tiny
+from tests.engine import simulated_machine, tiny
 from tests.engine.test_methods import LOSSLESS, decoder, equipment, ids_of, run
 
 __all__ = ["decoder", "equipment"]  # fixtures
@@ -43,6 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
         return real(self, tree, path, emitted, draft, told["rest"], limits, 1)
 
     monkeypatch.setattr(Pilot, "learn", learn)
+    monkeypatch.setattr(generation, "Pilot", simulated_machine.Pilot)  # thinking takes it no time
     return told
 
 

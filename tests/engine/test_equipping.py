@@ -14,6 +14,7 @@ from engine.errors import PromptError
 from engine.loaded import load_model
 from engine.protocol import Load
 from tests.engine import tiny
+from tests.engine.known_times import KnownMachine
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +27,13 @@ def problems(loaded: Load) -> dict[str, str]:
 
 
 def test_a_smaller_model_is_loaded_beside_the_target(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], known_machine: KnownMachine
 ) -> None:
     assert problems(Load(str(folder), device="cpu", draft=str(folder)))["draft-model"] == ""
 
     def reply(*more: str) -> tuple[str, str]:
         assert (
-            main(["chat", "--model", str(folder), "--device", "cpu", "--max-tokens", "24", *more, "Hello"])
+            main(["chat", "--model", str(folder), "--device", "cpu", "--max-tokens", "20", *more, "Hello"])
             == 0
         )
         captured = capsys.readouterr()
@@ -42,9 +43,13 @@ def test_a_smaller_model_is_loaded_beside_the_target(
     how = ("--method", "draft-model", "--draft", str(folder), "--set", "depth=3", "--set", "branches=2")
     drafted, figures = reply(*how, "--no-adapt")
     assert drafted == plain and "draft-model" in figures and "τ" in figures
-    drafted, figures = reply(*how, "--explain")  # as large as the model: it may be off from the start
-    assert drafted == plain
-    assert "A pass of the model, by rows" in figures and "Chosen: up to" in figures and "3 levels" in figures
+    for pays in (True, False):
+        known_machine.pays = pays
+        drafted, figures = reply(*how, "--explain")
+        assert drafted == plain
+        assert "A pass of the model, by rows:\n  1: 2.0 ms" in figures and "Drafting with draft-model: 0.4 ms" in figures
+        assert "Chosen: up to" in figures and "3 levels" in figures
+    assert "τ" not in figures and "Drafting pauses, because it loses." in figures  # known from the start to lose
 
 
 def test_a_smaller_model_that_does_not_fit_is_named(folder: Path, tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ from engine.protocol import (
     Role,
 )
 from tests.engine import tiny
-from tests.engine.test_worker import Engine, ask, engine, finished, folder, head, is_end
+from tests.engine.test_worker import ask, engine, finished, folder, head, is_end
+from tests.engine.worker_thread import Engine
 
 __all__ = ["engine", "folder", "head"]  # fixtures
 
