@@ -111,7 +111,6 @@ class WindowFrame(QMainWindow):
         self.splitter = QSplitter(Qt.Orientation.Horizontal)
         self.splitter.setHandleWidth(1)
         self.splitter.setChildrenCollapsible(False)
-        self.chat_list.setMinimumWidth(170)
         centre.setMinimumWidth(360)
         for place, (part, stretch) in enumerate(((self.chat_list, 0), (centre, 1), (self.panel, 0))):
             self.splitter.addWidget(part)

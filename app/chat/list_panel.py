@@ -24,6 +24,8 @@ from app.chat.list_model import ChatListModel, Part
 from app.language import mark, tr
 from app.storage.search import Hit
 
+LEAST_WIDTH = 170
+"""Pixels; more where the button needs more."""
 SEARCH_MS = 60
 """Time after the last key at which a search begins."""
 NO_FOLDER = mark("Chats", "No folder")
@@ -56,6 +58,7 @@ class ChatListPanel(QWidget):
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 12, 0, 8)
         outer.setSpacing(8)
+        outer.addStrut(LEAST_WIDTH)
         self.new_button = QPushButton(tr("Chats", "New chat"))
         icons.dress(self.new_button, "new-chat")
         self.new_button.setAccessibleName(tr("Chats", "New chat"))

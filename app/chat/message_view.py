@@ -10,6 +10,7 @@ from app import icons, theme
 from app.chat import figures
 from app.chat.conversation import ChatMessage
 from app.chat.message_body import MessageBody
+from app.chat.reply_footer import ReplyFooter
 from app.chat.thinking_fold import thought_seconds
 from app.chat.version_switch import VersionSwitch
 from app.language import numbers, tr, tr_n
@@ -101,11 +102,8 @@ class MessageView(QWidget):
         outer.addWidget(self.body)
         self._remarks_place = QVBoxLayout()
         outer.addLayout(self._remarks_place)
-        self._footer = QWidget()
-        row = QHBoxLayout(self._footer)
-        row.setContentsMargins(0, 2, 0, 0)
-        row.setSpacing(2)
         self._figures = _wrapped_label("small")
+        self._footer = ReplyFooter(self._figures)
         self._copy = _small_button("copy", tr("Reply", "Copy this reply"))
         self._copy.clicked.connect(lambda: self._copy_text(self._copy, "copy", plain_text(self.answer)))
         self._copy_source = _small_button("markdown", tr("Reply", "Copy this reply as Markdown"))
@@ -116,13 +114,7 @@ class MessageView(QWidget):
         self._again.clicked.connect(lambda: self.regenerate_requested.emit(self.message))
         self._continue = _small_button("continue", tr("Reply", "Continue this reply"))
         self._continue.clicked.connect(lambda: self.continue_requested.emit(self.message))
-        row.addWidget(self._copy)
-        row.addWidget(self._copy_source)
-        row.addWidget(self._again)
-        row.addWidget(self._continue)
-        row.addWidget(self.versions)
-        row.addSpacing(6)
-        row.addWidget(self._figures, 1)
+        self._footer.buttons.add(self._copy, self._copy_source, self._again, self._continue, self.versions)
         outer.addWidget(self._footer)
 
     # ------------------------------------------------------------------ following the message

@@ -34,6 +34,7 @@ from app.compare.shelf import Shelf
 from app.compare.states import Client
 from app.hub.client import HubClient
 from app.language import tr
+from app.wrapping_row import WrappingRow
 from engine.protocol import GenerationSettings, Load, Message
 
 ABREAST = 700
@@ -72,7 +73,6 @@ class CompareDialog(QDialog):
         self.setWindowTitle(tr("Compare", "Compare two settings"))
         self.setModal(False)
         self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
-        self.setMinimumSize(480, 420)
         self._build()
         self.heads = HeadFinder(client, hub, list(self.setup.sides.values()), self)
         self.heads.said.connect(self._say)
@@ -123,16 +123,20 @@ class CompareDialog(QDialog):
             self.addAction(action)
         self.share_button.setMenu(menu)
         self.close_button = self._button(tr("Compare", "Close"), self.close)
+        buttons = WrappingRow(self)
+        buttons.add(self.share_button)
+        buttons.add(
+            self.stop_button, self.again_button, self.change_button, self.start_button, self.close_button, to_right=True
+        )
         row = QHBoxLayout()
         row.setContentsMargins(20, 8, 20, 14)
-        row.setSpacing(8)
-        row.addWidget(self.share_button)
-        row.addStretch(1)
-        for button in (self.stop_button, self.again_button, self.change_button, self.start_button, self.close_button):
-            row.addWidget(button)
+        row.addWidget(buttons)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.setSpacing(0)
+        # Not the dialog's own minimum, which would let what is in it be cut.
+        outer.addStrut(480)
+        self.stack.setMinimumHeight(320)
         outer.addWidget(self.stack, 1)
         for label in (self.setup.summary, self.setup.trouble, self.said):
             label.setContentsMargins(20, 4, 20, 0)

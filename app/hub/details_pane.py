@@ -26,6 +26,7 @@ from app.hub.row_list import Row, RowList, Tone
 from app.language import tr
 from app.language.engine_texts import of_engine
 from app.tab_order import insert_before
+from app.wrapping_row import WrappingRow
 from engine.protocol.hub import Fit, HeadChoice, PairVerdict, Problem
 
 NO_HEAD = "no head"
@@ -149,12 +150,9 @@ class DetailsPane(QWidget):
         self.clear(tr("Hub", "Choose a model at the left."))
 
     def _build(self) -> None:
-        buttons = QHBoxLayout()
-        buttons.setSpacing(8)
-        buttons.addWidget(self.page_button)
-        buttons.addWidget(self.state, 1)
-        for button in (self.fetch_button, self.load_button):
-            buttons.addWidget(button)
+        buttons = WrappingRow(self)
+        buttons.add(self.page_button)
+        buttons.add(self.fetch_button, self.load_button, to_right=True)
         for button in (self.page_button, self.fetch_button, self.load_button):
             button.setAutoDefault(False)
         body = QWidget(self)
@@ -176,12 +174,16 @@ class DetailsPane(QWidget):
         self.area.setFrameShape(QScrollArea.Shape.NoFrame)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        buttons.setContentsMargins(16, 4, 16, 12)
+        below = QVBoxLayout()
+        below.setContentsMargins(16, 4, 16, 12)
+        below.setSpacing(6)
+        below.addWidget(self.state)
+        below.addWidget(buttons)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.setSpacing(0)
         outer.addWidget(self.area, 1)
-        outer.addLayout(buttons)
+        outer.addLayout(below)
 
     def stops(self) -> list[QWidget]:
         """Where Tab stops in here."""
@@ -287,6 +289,7 @@ class DetailsPane(QWidget):
         self.fetch_button.setVisible(bool(fetch))
         self.load_button.setVisible(can_load)
         self.state.setText(state)
+        self.state.setVisible(bool(state))
 
 
 def _key(head: HeadChoice) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtCore import QSize, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QShowEvent
 from PySide6.QtWidgets import (
     QDialog,
@@ -47,6 +47,8 @@ from engine.protocol.hub_messages import (
 
 FRAME = 60
 """Height left to the title bar, and to what else stands on the screen."""
+LEAST = QSize(760, 420)
+"""Of the lists and the details beside them."""
 TOKENS_PAGE = "https://huggingface.co/settings/tokens"
 
 
@@ -77,7 +79,6 @@ class HubDialog(QDialog):
         self.setWindowTitle(tr("Hub", "Models"))
         self.setModal(False)
         self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
-        self.setMinimumSize(760, 520)
         self.resize(1080, min(740, self.screen().availableSize().height() - FRAME))
         self.pairs = PairsPage(client, self)
         self.search = SearchPage(client, self)
@@ -100,7 +101,7 @@ class HubDialog(QDialog):
             (self.local, tr("Hub", "On this computer")),
         ):
             self.tabs.addTab(page, name)
-        self.tabs.setMinimumWidth(self.tabs.tabBar().sizeHint().width())
+        self.tabs.setUsesScrollButtons(False)  # all three are in sight: the page is as wide as they are
         self.splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self.splitter.addWidget(self.tabs)
         self.splitter.addWidget(self.pane)
@@ -117,7 +118,12 @@ class HubDialog(QDialog):
         column.setSpacing(0)
         column.addLayout(header)
         column.addWidget(self.trouble)
-        column.addWidget(self.splitter, 1)
+        # Not the dialog's own minimum, which would let what is in it be cut.
+        column.addStrut(LEAST.width())
+        middle = QHBoxLayout()
+        middle.addStrut(LEAST.height())
+        middle.addWidget(self.splitter)
+        column.addLayout(middle, 1)
         below = QHBoxLayout()
         below.setContentsMargins(4, 0, 4, 4)
         below.addWidget(self.queue)

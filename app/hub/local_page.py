@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
 
 from app.hub import words
 from app.hub.client import HubClient
 from app.hub.row_list import Row, RowList, Tone
 from app.language import tr
+from app.wrapping_row import WrappingRow
 from engine.protocol.hub import LocalEntry
 from engine.protocol.hub_messages import Delete, HubFailed, Import, Imported, Local
 
@@ -39,7 +40,7 @@ class LocalPage(QWidget):
         self.draft_button.setToolTip(
             tr("Hub", "Use the chosen model as draft model for the loaded one; both need the same vocabulary")
         )
-        adding, acting = QHBoxLayout(), QHBoxLayout()
+        adding, acting = WrappingRow(self), WrappingRow(self)
         for row, button, act in (
             (adding, self.folder_button, self._choose_folder),
             (adding, self.file_button, self._choose_file),
@@ -48,17 +49,14 @@ class LocalPage(QWidget):
         ):
             button.setAutoDefault(False)
             button.clicked.connect(lambda _=False, act=act: act())
-            row.addWidget(button)
-        for row in (adding, acting):
-            row.setSpacing(8)
-            row.addStretch(1)
+            row.add(button)
         column = QVBoxLayout(self)
         column.setContentsMargins(10, 10, 10, 6)
         column.setSpacing(8)
-        column.addLayout(adding)
+        column.addWidget(adding)
         column.addWidget(self.status)
         column.addWidget(self.list, 1)
-        column.addLayout(acting)
+        column.addWidget(acting)
         client.local.connect(self._on_local)
         client.imported.connect(self._on_imported)
         client.failed.connect(self._on_failed)

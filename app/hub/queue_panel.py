@@ -9,16 +9,15 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QLabel,
     QMessageBox,
     QProgressBar,
     QPushButton,
     QScrollArea,
-    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
+from app.elided_label import ElidedLabel
 from app.hub import words
 from app.hub.client import HubClient
 from app.hub.details_pane import ACCOUNT_KINDS, label
@@ -42,14 +41,10 @@ class DownloadRow(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.state: DownloadState | None = None
-        self.name = QLabel(self)
-        self.name.setTextFormat(Qt.TextFormat.PlainText)
+        self.name = ElidedLabel(self, Qt.TextElideMode.ElideMiddle)
         self.name.setProperty("textRole", "label")
-        self.name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.line = QLabel(self)
-        self.line.setTextFormat(Qt.TextFormat.PlainText)
+        self.line = ElidedLabel(self)
         self.line.setProperty("textRole", "small")
-        self.line.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.bar = QProgressBar(self)
         self.bar.setObjectName("loadingBar")
         self.bar.setRange(0, STEPS)
@@ -91,9 +86,8 @@ class DownloadRow(QWidget):
 
     def show_state(self, state: DownloadState) -> None:
         before, self.state = self.state, state
-        self.name.setText(state.repo_id)
-        self.line.setText(words.download_line(state))
-        self.line.setToolTip(self.line.text())
+        self.name.show_text(state.repo_id)
+        self.line.show_text(words.download_line(state))
         if state.total:
             self.bar.setRange(0, STEPS)
             self.bar.setValue(round(STEPS * state.done / state.total))
@@ -101,7 +95,7 @@ class DownloadRow(QWidget):
             self.bar.setRange(0, 0 if state.phase.is_active else STEPS)
         self.bar.setVisible(state.phase is not Phase.DONE)
         self.bar.setAccessibleName(tr("Hub", "Download of {name}").format(name=state.repo_id))
-        self.bar.setAccessibleDescription(self.line.text())
+        self.bar.setAccessibleDescription(self.line.whole)
         problem = state.problem
         self.problem.setText(words.problem(problem) if problem else "")
         self.problem.setVisible(problem is not None)

@@ -12,6 +12,7 @@ from app.hub.client import HubClient
 from app.hub.memory_bar import TONES
 from app.hub.row_list import Row, RowList, Tone
 from app.language import mark, numbers, tr, tr_n
+from app.wrapping_row import WrappingRow
 from engine.protocol.hub import HubModel, Sort
 from engine.protocol.hub_messages import Found, HubFailed, Search
 
@@ -52,7 +53,6 @@ class SearchPage(QWidget):
         self.fitting = QCheckBox(tr("Hub", "Fits this machine"), self)
         self.status = QLabel(self)
         self.status.setProperty("textRole", "small")
-        self.status.setTextFormat(Qt.TextFormat.PlainText)
         self.status.setWordWrap(True)
         self.list = RowList(tr("Hub", "Search results"), self)
         self.list.chosen.connect(lambda row: self.chosen.emit(row.value))
@@ -61,13 +61,14 @@ class SearchPage(QWidget):
         grid.setVerticalSpacing(6)
         for place, widget in enumerate((self.sort, self.family, self.licence, self.largest)):
             grid.addWidget(widget, place // 2, place % 2)
-        grid.addWidget(self.with_head, 2, 0)
-        grid.addWidget(self.fitting, 2, 1)
+        ticks = WrappingRow(self)
+        ticks.add(self.with_head, self.fitting)
         column = QVBoxLayout(self)
         column.setContentsMargins(10, 10, 10, 6)
         column.setSpacing(8)
         column.addWidget(self.field)
         column.addLayout(grid)
+        column.addWidget(ticks)
         column.addWidget(self.status)
         column.addWidget(self.list, 1)
         self._timer = QTimer(self)
