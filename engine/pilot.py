@@ -285,6 +285,8 @@ class Pilot:
         self._take_tuning()
 
     def _take_tuning(self) -> None:
+        if self.clock.tuning == self._tunings.at:
+            return
         self.clock.tuning = self._tunings.at
         sizes = {
             name: value for name, value in self.tuning.items() if name in TreeLimits.__dataclass_fields__
