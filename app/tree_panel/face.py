@@ -36,6 +36,8 @@ from app.tree_panel.tree_view import TreeView
 from app.tree_panel.zoom_area import LEFT_TO_PANEL, Zoom
 from engine.protocol import Shape
 
+LEAST_WIDTH, MOST_WIDTH_ASKED = 320, 370
+"""Between these lies the least width: more would not leave room for a conversation on a small screen."""
 _CHARTS_ABREAST = 640
 """From this width on all charts stand beside each other."""
 
@@ -119,7 +121,6 @@ class PanelFace(QWidget):
         self._scroll.setWidget(content)
         self._scroll.setWidgetResizable(True)
         self._scroll.setFrameShape(QFrame.Shape.NoFrame)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._scroll.verticalScrollBar().setAccessibleName(tr("Panel", "Scroll the panel"))
         outer = QVBoxLayout(self)
@@ -215,7 +216,10 @@ class PanelFace(QWidget):
         return QSize(440, 780)
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(320, 240)
+        """Wide enough for what is in it in the usual sizes of text; with larger ones it scrolls sideways."""
+        bar = self._scroll.verticalScrollBar().sizeHint().width()
+        wanted = self._scroll.widget().minimumSizeHint().width() + bar
+        return QSize(min(max(wanted, LEAST_WIDTH), MOST_WIDTH_ASKED), 240)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -9,6 +9,8 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QAbstractButton, QAbstractSlider, QApplication, QTableView, QWidget
 
+from app import style
+from app.theme import ThemeChoice
 from app.tree_panel.description import COLUMNS
 from app.tree_panel.panel import TreePanel
 from app.tree_panel.token_text import visible
@@ -145,6 +147,26 @@ def test_nothing_is_cut_off_at_the_sides(panel, qtbot, width: int) -> None:
             assert right <= panel.width(), f"{widget} ends at {right}"
     assert panel._scroll.widget().width() == inner.width()
     assert panel.figures._columns == (4 if width == 900 else 2)
+
+
+@pytest.mark.parametrize("points", [10, 20])
+def test_everything_is_in_reach_at_the_least_width(panel, qtbot, look, points: int) -> None:
+    """In the application's own look: the buttons above the picture are what needs the most room."""
+    style.apply(look, ThemeChoice.LIGHT, points)
+    play(panel, steps(4, nodes=30, depth=6))
+    qtbot.waitUntil(shows(panel, 3))
+    panel.resize(panel.minimumSizeHint().width(), 600)
+    area = panel._scroll
+    qtbot.waitUntil(
+        lambda: area.widget().width() <= area.viewport().width() + area.horizontalScrollBar().maximum(), timeout=20000
+    )
+    end = panel.export_button.mapTo(area.widget(), QPoint(panel.export_button.width(), 0)).x()
+    assert end <= area.viewport().width() + area.horizontalScrollBar().maximum()
+    assert panel.minimumSizeHint().width() <= 370
+    if points == 10:
+        assert area.horizontalScrollBar().maximum() == 0, "no need to scroll"
+    else:
+        qtbot.waitUntil(area.horizontalScrollBar().isVisible, timeout=20000)
 
 
 def test_the_tab_key_goes_from_top_to_bottom(panel, qtbot) -> None:
