@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QRectF, Qt, QTimer, Signal
-from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from app import icons, theme
 from app.language import tr
@@ -23,6 +23,10 @@ class Offer:
     text: str
     act: Callable[[], object]
     closes: bool = True
+
+
+LEAST_CHARACTERS = 30
+"""Of a banner's text on a line, on an average."""
 
 
 class Banner(QWidget):
@@ -44,10 +48,14 @@ class Banner(QWidget):
         self.label.setWordWrap(True)
         self.label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        row.addWidget(self.label, 1)
+        self._middle = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._middle.setSpacing(8)
+        self._middle.addWidget(self.label, 1)
         self._buttons = QHBoxLayout()
         self._buttons.setSpacing(8)
-        row.addLayout(self._buttons)
+        self._middle.addLayout(self._buttons)
+        self._middle.setAlignment(self._buttons, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        row.addLayout(self._middle, 1)
         self._close = QToolButton()
         icons.dress(self._close, "close", "muted")
         self._close.setAccessibleName(tr("Notices", "Dismiss"))
@@ -87,7 +95,22 @@ class Banner(QWidget):
             button.clicked.connect(self._copy)
             self._buttons.addWidget(button)
         insert_before(self._close, self.offers())
+        self._arrange()
         self.show()
+
+    def _arrange(self) -> None:
+        """The buttons stand below the text where they would leave it too little room."""
+        beside = sum(button.sizeHint().width() + self._buttons.spacing() for button in self.offers())
+        others = self._icon.sizeHint().width() + self._close.sizeHint().width() + 60
+        room = self.width() - others - beside
+        narrow = bool(beside) and room < LEAST_CHARACTERS * self.fontMetrics().averageCharWidth()
+        way = QBoxLayout.Direction.TopToBottom if narrow else QBoxLayout.Direction.LeftToRight
+        if way != self._middle.direction():
+            self._middle.setDirection(way)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
 
     def _take(self, offer: Offer) -> None:
         if offer.closes:

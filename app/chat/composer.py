@@ -21,6 +21,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPalette,
     QPen,
+    QResizeEvent,
 )
 from PySide6.QtWidgets import (
     QFileDialog,
@@ -70,6 +71,10 @@ class PromptEdit(QPlainTextEdit):
 
     def _fit(self) -> None:
         """The layout of a plain text document counts its height in lines."""
+        layout, block = self.document().documentLayout(), self.document().firstBlock()
+        for _ in range(MOST_LINES):
+            layout.blockBoundingRect(block)  # counts its lines, which is put off after a change of the width
+            block = block.next()
         lines = max(1, round(self.document().size().height()))
         line = self.fontMetrics().lineSpacing()
         height = min(lines, MOST_LINES) * line + 2 * round(self.document().documentMargin()) + 2
@@ -106,6 +111,10 @@ class PromptEdit(QPlainTextEdit):
             self.files_given.emit(files)
         elif source.hasText():
             self.insertPlainText(source.text())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)

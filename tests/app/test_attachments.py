@@ -10,6 +10,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.banner import Banner, Offer
 from app.chat.attachments import MOST_BYTES, Attachment, AttachmentError, joined, parted, read
 from app.chat.composer import Composer
 
@@ -93,6 +94,34 @@ def test_files_are_dropped_shown_and_taken_away(qtbot: QtBot, look: QApplication
     assert composer.text == "" and not composer.files.isVisible()
     composer.set_text(draft)
     assert composer.edit.toPlainText() == "Why?" and len(composer.files.chips) == 1
+
+
+def test_a_long_draft_is_seen_when_the_window_opens(qtbot: QtBot, look: QApplication) -> None:
+    """It is there before the window has its width: a paragraph of 100,000 characters too."""
+    composer = Composer()
+    qtbot.addWidget(composer)
+    composer.set_text("word " * 20_000)
+    composer.resize(600, 300)
+    composer.show()
+    qtbot.waitUntil(lambda: composer.edit.height() > 7 * composer.edit.fontMetrics().lineSpacing(), timeout=20000)
+    composer.set_text("word " * 30)
+    several = composer.edit.height()
+    composer.resize(300, 300)
+    qtbot.waitUntil(lambda: composer.edit.height() > several, timeout=20000)
+
+
+def test_buttons_of_a_banner_leave_its_text_room(qtbot: QtBot, look: QApplication) -> None:
+    banner = Banner(error=True)
+    qtbot.addWidget(banner)
+    act = Offer("Restart engine", lambda: None)
+    banner.say("The engine stopped unexpectedly. What was received is kept.", (act,), "details")
+    for width, below in ((900, False), (380, True), (900, False)):
+        banner.resize(width, 120)
+        first = banner.offers()[0]
+        qtbot.waitUntil(
+            lambda below=below, first=first: (first.y() >= banner.label.geometry().bottom()) is below, timeout=20000
+        )
+        assert banner.label.width() > width / 2
 
 
 def test_many_files_leave_the_window_its_size(qtbot: QtBot, look: QApplication, tmp_path: Path) -> None:
