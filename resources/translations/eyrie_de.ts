@@ -4041,6 +4041,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Eine Mixture of Experts: bitsandbytes quantisiert ihre Experten nicht.</translation>
     </message>
     <message>
+        <source>A network that asks for a login answers with its own page: open any page in a browser. If HF_ENDPOINT is set, check it.</source>
+        <translation>Ein Netz, das eine Anmeldung verlangt, antwortet mit seiner eigenen Seite: Öffnen Sie im Browser irgendeine Seite. Ist HF_ENDPOINT gesetzt, prüfen Sie es.</translation>
+    </message>
+    <message>
         <source>A part of the demo model is damaged: {0} has the SHA-256 {1}… where {2}… is expected.</source>
         <translation>Ein Teil des Demo-Modells ist beschädigt: {0} hat die SHA-256 {1}…, wo {2}… erwartet wird.</translation>
     </message>
@@ -4473,6 +4477,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Vermutet, dass der Text so weitergeht wie dort, wo seine letzten Wörter schon einmal standen. Braucht kein zweites Modell und hilft, wo eine Antwort ihren Prompt wiederholt.</translation>
     </message>
     <message>
+        <source>HF_ENDPOINT is “{0}”, which is no address of a hub.</source>
+        <translation>HF_ENDPOINT ist „{0}“, was keine Adresse eines Hubs ist.</translation>
+    </message>
+    <message>
         <source>How many different continuations are tried at once, the newest first.</source>
         <translation>Wie viele verschiedene Fortsetzungen zugleich versucht werden, die neuesten zuerst.</translation>
     </message>
@@ -4783,6 +4791,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>Scales the threshold down where the model is unsure, under typical acceptance.</source>
         <translation>Senkt bei typischer Annahme die Schwelle dort, wo das Modell unsicher ist.</translation>
+    </message>
+    <message>
+        <source>Set it to one such as https://huggingface.co, or unset it; then start Eyrie again.</source>
+        <translation>Setzen Sie es auf eine Adresse wie https://huggingface.co oder entfernen Sie es; starten Sie Eyrie dann neu.</translation>
     </message>
     <message>
         <source>Several heads guess the next positions all at once; a fixed tree combines their likeliest tokens.</source>
@@ -5205,6 +5217,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Der Tensor {0}.{1} ist beschädigt ({2}).</translation>
     </message>
     <message>
+        <source>The token holds a space, or a letter that no token has: it was not copied whole, or with more.</source>
+        <translation>Das Token enthält ein Leerzeichen oder ein Zeichen, das kein Token hat: Es wurde nicht ganz oder mit etwas anderem zusammen kopiert.</translation>
+    </message>
+    <message>
         <source>The token may not read gated repositories such as {0}.</source>
         <translation>Das Token darf zugangsbeschränkte Repositorys wie {0} nicht lesen.</translation>
     </message>
@@ -5367,6 +5383,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>Weights quantised by {0} are not read here.</source>
         <translation>Mit {0} quantisierte Gewichte werden hier nicht gelesen.</translation>
+    </message>
+    <message>
+        <source>What answers at {0} does not speak as a model hub does.</source>
+        <translation>Was unter {0} antwortet, verhält sich nicht wie ein Modell-Hub.</translation>
     </message>
     <message>
         <source>What had come is kept: continue it, or write it again.</source>

@@ -3995,6 +3995,10 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>専門家混合モデル。bitsandbytes は専門家を量子化しません。</translation>
     </message>
     <message>
+        <source>A network that asks for a login answers with its own page: open any page in a browser. If HF_ENDPOINT is set, check it.</source>
+        <translation>ログインを求めるネットワークは独自のページを返します。ブラウザーで何かページを開いてください。HF_ENDPOINT を設定している場合は確認してください。</translation>
+    </message>
+    <message>
         <source>A part of the demo model is damaged: {0} has the SHA-256 {1}… where {2}… is expected.</source>
         <translation>デモモデルの一部が壊れています: {0} の SHA-256 は {1}… ですが、{2}… が期待されます。</translation>
     </message>
@@ -4427,6 +4431,10 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>テキストの末尾の語が以前に現れた箇所と同じように続くと推測します。別のモデルは不要で、応答がプロンプトを繰り返す場面で役立ちます。</translation>
     </message>
     <message>
+        <source>HF_ENDPOINT is “{0}”, which is no address of a hub.</source>
+        <translation>HF_ENDPOINT は「{0}」ですが、ハブのアドレスではありません。</translation>
+    </message>
+    <message>
         <source>How many different continuations are tried at once, the newest first.</source>
         <translation>異なる続きを同時にいくつ試すか。新しいものから試します。</translation>
     </message>
@@ -4737,6 +4745,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>Scales the threshold down where the model is unsure, under typical acceptance.</source>
         <translation>典型受理で、モデルの確信が低い所ではしきい値を下げます。</translation>
+    </message>
+    <message>
+        <source>Set it to one such as https://huggingface.co, or unset it; then start Eyrie again.</source>
+        <translation>https://huggingface.co のようなアドレスに設定するか、設定を解除してから Eyrie を起動し直してください。</translation>
     </message>
     <message>
         <source>Several heads guess the next positions all at once; a fixed tree combines their likeliest tokens.</source>
@@ -5159,6 +5171,10 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>テンソル {0}.{1} が壊れています ({2})。</translation>
     </message>
     <message>
+        <source>The token holds a space, or a letter that no token has: it was not copied whole, or with more.</source>
+        <translation>トークンに空白、またはトークンには使われない文字が含まれています。一部しかコピーされていないか、余分なものまでコピーされています。</translation>
+    </message>
+    <message>
         <source>The token may not read gated repositories such as {0}.</source>
         <translation>このトークンでは、{0} のようなアクセス制限のあるリポジトリを読めません。</translation>
     </message>
@@ -5321,6 +5337,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>Weights quantised by {0} are not read here.</source>
         <translation>{0} で量子化された重みは、ここでは読めません。</translation>
+    </message>
+    <message>
+        <source>What answers at {0} does not speak as a model hub does.</source>
+        <translation>{0} からの応答はモデルハブのものではありません。</translation>
     </message>
     <message>
         <source>What had come is kept: continue it, or write it again.</source>

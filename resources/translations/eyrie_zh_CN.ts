@@ -3995,6 +3995,10 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>混合专家模型：bitsandbytes 不量化其专家。</translation>
     </message>
     <message>
+        <source>A network that asks for a login answers with its own page: open any page in a browser. If HF_ENDPOINT is set, check it.</source>
+        <translation>需要登录的网络会返回它自己的页面：请在浏览器中打开任意网页。如果设置了 HF_ENDPOINT，请检查它。</translation>
+    </message>
+    <message>
         <source>A part of the demo model is damaged: {0} has the SHA-256 {1}… where {2}… is expected.</source>
         <translation>演示模型的一部分已损坏：{0} 的 SHA-256 为 {1}…，应为 {2}…。</translation>
     </message>
@@ -4427,6 +4431,10 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>猜测文本会像末尾几个词上次出现时那样继续。不需要第二个模型，在回复重复提示内容时有帮助。</translation>
     </message>
     <message>
+        <source>HF_ENDPOINT is “{0}”, which is no address of a hub.</source>
+        <translation>HF_ENDPOINT 是“{0}”，这不是模型中心的地址。</translation>
+    </message>
+    <message>
         <source>How many different continuations are tried at once, the newest first.</source>
         <translation>同时尝试多少种不同的续写，最新的优先。</translation>
     </message>
@@ -4737,6 +4745,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>Scales the threshold down where the model is unsure, under typical acceptance.</source>
         <translation>在典型接受下，模型不确定时降低阈值。</translation>
+    </message>
+    <message>
+        <source>Set it to one such as https://huggingface.co, or unset it; then start Eyrie again.</source>
+        <translation>请将它设为 https://huggingface.co 这样的地址，或取消设置，然后重新启动 Eyrie。</translation>
     </message>
     <message>
         <source>Several heads guess the next positions all at once; a fixed tree combines their likeliest tokens.</source>
@@ -5159,6 +5171,10 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>张量 {0}.{1} 已损坏（{2}）。</translation>
     </message>
     <message>
+        <source>The token holds a space, or a letter that no token has: it was not copied whole, or with more.</source>
+        <translation>令牌中含有空格或令牌不会有的字符：复制得不完整，或多复制了内容。</translation>
+    </message>
+    <message>
         <source>The token may not read gated repositories such as {0}.</source>
         <translation>此令牌无权读取 {0} 这样的受限仓库。</translation>
     </message>
@@ -5321,6 +5337,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>Weights quantised by {0} are not read here.</source>
         <translation>这里不读取由 {0} 量化的权重。</translation>
+    </message>
+    <message>
+        <source>What answers at {0} does not speak as a model hub does.</source>
+        <translation>{0} 返回的内容不像是模型中心的应答。</translation>
     </message>
     <message>
         <source>What had come is kept: continue it, or write it again.</source>
