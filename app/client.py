@@ -22,7 +22,7 @@ from enum import StrEnum
 
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance, Slot
 
-from app.language import mark, tr
+from app.language import mark
 from app.transport import Ended, Link, ProcessTransport, Transport
 from engine.protocol import (
     Calibrated,
@@ -308,7 +308,7 @@ class EngineClient(QObject):
         self.engine_died.emit(detail)
 
     def _abandon_replies(self, detail: str, message: str = DIED, next_step: str = RESTART) -> None:
-        message, next_step = tr("Engine", message), tr("Engine", next_step)
+        # In English, as what the engine says: it is stored with the replies and translated where it is shown.
         for request_id in self.active:
             self._dispatch(Failed(message, next_step, kind="worker", request_id=request_id, detail=detail))
 

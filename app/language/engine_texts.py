@@ -22,6 +22,8 @@ from app.language.installing import folder, shown
 log = logging.getLogger(__name__)
 
 CONTEXT = "engine"
+ABOUT_IT = "Engine"
+"""What the window says of the engine; it, too, is kept with replies in English."""
 FIELD = re.compile(r"(\{\{|\}\}|\{\w*\})")
 SENTENCES = re.compile(r"(?<=[.!?])\s+(?=\S)")
 DEEPEST = 3
@@ -89,9 +91,10 @@ def _translated(text: str, language: Language, depth: int = 0) -> str:
 
 def _as_a_whole(text: str, language: Language, depth: int) -> str | None:
     """``text`` in ``language`` if it is one text of the engine."""
-    translated = tr(CONTEXT, text)
-    if translated != text:
-        return translated
+    for context in (CONTEXT, ABOUT_IT):
+        translated = tr(context, text)
+        if translated != text:
+            return translated
     if depth >= DEEPEST:
         return None
     for each in templates(folder() / f"eyrie_{language.value}.ts"):

@@ -12,11 +12,14 @@ from PySide6.QtCore import QLocale, QTranslator
 from PySide6.QtWidgets import QApplication, QDialogButtonBox, QDoubleSpinBox, QMenu
 from pytestqt.qtbot import QtBot
 
+from app.client import DIED, RESTART, EngineClient
 from app.language import engine_texts, fields_of, installing, mark, same_fields, tr, tr_n
 from app.language.choice import OWN_NAMES, Language, best_of
 from app.language.engine_texts import of_engine
 from app.language.mnemonics import plain
+from engine.protocol import Failed
 from tests.app.conftest import OpenWindow
+from tests.app.fake_engine import FakeEngine, Script, say
 
 
 class Planted(QTranslator):
@@ -183,6 +186,21 @@ def test_a_language_is_put_in_force_and_taken_back(
     assert field.text() == number
     installing.install(qapp, Language.ENGLISH)
     assert tr("Menu", "&New chat") == "&New chat"
+
+
+def test_what_is_kept_with_replies_is_english_and_shown_in_every_language(
+    qapp: QApplication, english_again: None
+) -> None:
+    """A reply that a dying engine has left is read again under another language."""
+    installing.install(qapp, Language.GERMAN)
+    client = EngineClient(FakeEngine(Script(say(""))).transport)
+    failures: list[Failed] = []
+    client.failed.connect(failures.append)
+    client._active = {"r": None}
+    client._abandon_replies("")
+    (failure,) = failures
+    assert (failure.message, failure.next_step) == (DIED, RESTART)
+    assert of_engine(DIED) == "Die Engine wurde unerwartet beendet." and of_engine(RESTART) != RESTART
 
 
 @pytest.mark.parametrize("language", OWN_NAMES)
