@@ -16,6 +16,8 @@ LONGEST = 60_000
 _COMMENTS = re.compile(r"<!--.*?-->", re.DOTALL)
 _SCRIPTS = re.compile(r"<(script|style)\b.*?</\1\s*>", re.DOTALL | re.IGNORECASE)
 _TAGS = re.compile(r"</?[A-Za-z][^<>]{0,2000}>")
+_NESTED = re.compile(r"^(?:[ \t]*(?:>|(?:[*+-]|\d{1,9}[.)])[ \t])){7,}[ \t]*", re.MULTILINE)
+"""Quotes in quotes and lists in lists, deeper than anybody writes: laying out thousands holds up the window."""
 _PICTURES = re.compile(r"!\[([^\]\n]{0,300})\]\([^)\n]{0,2000}\)")
 _PICTURE_REFERENCES = re.compile(r"!\[([^\]\n]{0,300})\]\[[^\]\n]{0,300}\]")
 
@@ -26,7 +28,7 @@ def plain_markdown(text: str) -> str:
     text = _SCRIPTS.sub("", text)
     for pattern in (_PICTURES, _PICTURE_REFERENCES):
         text = pattern.sub(lambda found: f"({found[1]})" if found[1] else "", text)
-    text = _TAGS.sub("", text)
+    text = _NESTED.sub("> ", _TAGS.sub("", text))
     if len(text) > LONGEST:
         rest = tr("Hub", "(The card goes on; its page has the rest.)")
         text = f"{text[:LONGEST]}\n\n{rest}"

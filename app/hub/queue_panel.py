@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
@@ -19,12 +20,12 @@ from PySide6.QtWidgets import (
 
 from app.elided_label import ElidedLabel
 from app.hub import words
-from app.hub.client import HubClient
+from app.hub.client import DIED, HubClient
 from app.hub.details_pane import ACCOUNT_KINDS, label
 from app.language import tr
 from app.tab_order import in_order
 from engine.protocol.hub import DownloadState, Phase
-from engine.protocol.hub_messages import Cancel, HubCommand, Pause, Queue, Resume
+from engine.protocol.hub_messages import Cancel, HubCommand, HubFailed, Pause, Queue, Resume
 
 STEPS = 1000
 SHARE = 0.34
@@ -207,10 +208,21 @@ class QueuePanel(QWidget):
         column.addWidget(self.title)
         column.addWidget(self.area)
         client.queue.connect(self._on_queue)
+        client.failed.connect(self._on_failed)
+        self._free_disk = 0
         self.hide()
 
+    def _on_failed(self, event: HubFailed) -> None:
+        """Where the hub's process has ended nothing runs: what ran is shown as stopped, and can be resumed."""
+        if event.problem == DIED:
+            states = (
+                replace(each, phase=Phase.PAUSED, speed=0.0, note="") if each.phase.is_active else each
+                for each in self.states
+            )
+            self._on_queue(Queue(tuple(states), self._free_disk))
+
     def _on_queue(self, event: Queue) -> None:
-        self.states = event.downloads
+        self.states, self._free_disk = event.downloads, event.free_disk
         # What runs stands above what waits; what is done goes to the end.
         ordered = sorted(
             event.downloads, key=lambda state: (not state.phase.is_active, state.phase is Phase.DONE)

@@ -13,10 +13,12 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
 from pytestqt.qtbot import QtBot
 
 from app.hub.card_view import CardView, plain_markdown
+from app.hub.client import DIED
 from app.hub.dialog import HubDialog
 from app.hub.row_list import ROW
 from engine.protocol import Load
 from engine.protocol.hub import Phase
+from engine.protocol.hub_messages import HubFailed
 from tests.app.hub_in_thread import hub_client
 from tests.hub.tiny_repositories import CARD, HEAD, OTHER_HEAD, TARGET, repositories
 from tests.hub_server import Account, Fault, Faults, HubServer, Kind, Repository
@@ -106,6 +108,28 @@ def test_heads_come_with_reasons_and_a_wrong_one_cannot_be_taken(qtbot: QtBot, p
     text = pane.card.toPlainText()
     assert "Tiny" in text and "alert" not in text and "<" not in text
     assert pane.card.loadResource(2, QUrl("file:///etc/hostname")).isNull()
+
+
+def test_what_ran_can_be_resumed_when_the_hubs_process_has_ended(
+    qtbot: QtBot, picker: HubDialog, hub: HubServer
+) -> None:
+    find(qtbot, picker, TARGET)
+    qtbot.waitUntil(lambda: picker.choice.head == HEAD, timeout=WAIT)
+    hub.faults = Faults({"model.safetensors": [Fault(Kind.SLOW, seconds=0.2)] * 30})
+    picker.pane.fetch_button.click()
+    qtbot.waitUntil(lambda: Phase.RUNNING in phases(picker).values(), timeout=WAIT)
+    picker.client.close()
+    picker.client.failed.emit(HubFailed(0, DIED))
+    assert Phase.RUNNING not in phases(picker).values() and Phase.PAUSED in phases(picker).values()
+    row = next(row for row in picker.queue.rows.values() if row.state and row.state.phase is Phase.PAUSED)
+    assert row.pause.text() == "Resume" and "paused" in row.line.text()
+    assert "stopped unexpectedly" in picker.trouble.label.text() and picker.queue.isVisible()
+
+
+@pytest.mark.parametrize("marker", [">", "> ", "- ", "1. "])
+def test_a_card_nested_without_end_is_made_flat(marker: str) -> None:
+    card = plain_markdown(f"{marker * 5000}x\n\n> > quoted\n\n- - - -\n")
+    assert card == "> x\n\n> > quoted\n\n- - - -"
 
 
 def test_a_pair_is_downloaded_paused_and_loaded(qtbot: QtBot, picker: HubDialog, hub: HubServer) -> None:
