@@ -85,12 +85,17 @@ def top_of(transcript: Transcript, piece: MessageText, block: QTextBlock | None 
 
 def wait_for_rest(qtbot: QtBot, transcript: Transcript, body: MessageBody) -> None:
     """Until everything in sight is there, pictures of formulas too, and nothing is left to be done."""
+    bar = transcript.verticalScrollBar()
+    last: list[int] = []
+
     def rests() -> bool:
+        # Layouts follow each other from the inside out: the same twice, with all events in between.
+        tops = [bar.value(), bar.maximum(), *(top_of(transcript, piece) for piece in body.pieces())]
+        moved, last[:] = tops != last, tops
         at_work = transcript._realiser.isActive() or transcript._builder.isActive() or formulas.setter().is_busy
-        return not at_work and all(piece.is_built for piece in seen(transcript, body))
+        return not moved and not at_work and all(piece.is_built for piece in seen(transcript, body))
 
     qtbot.waitUntil(rests, timeout=20000)
-    QApplication.processEvents()
 
 
 def test_scrolling_builds_what_comes_into_sight_and_does_not_jump(qtbot: QtBot, transcript: Transcript) -> None:
