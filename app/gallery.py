@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QDialog, QWidget
 
 from app.chat.instructions import InstructionsDialog
@@ -92,6 +93,8 @@ def put_away(widget: QWidget) -> None:
     widget.close()
     if not isinstance(widget, HubDialog | CompareDialog):
         widget.deleteLater()
+    # Gone at once, as it is for a user who opens the next one: the look of many widgets takes time to change.
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
 
 
 # --------------------------------------------------------------------------- how they are opened

@@ -9,7 +9,8 @@ happened for a while.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from PySide6.QtCore import QEvent, QObject, QTimer
 
@@ -18,6 +19,18 @@ ASIDE_MS = 1000
 IDLE_LOOKS = 30
 """Looks without a reply or a key before everything is collected."""
 _INPUT = (QEvent.Type.KeyPress, QEvent.Type.MouseButtonPress, QEvent.Type.Wheel, QEvent.Type.MouseMove)
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Nothing is collected within: Qt goes through a list of widgets, of which none may be deleted under it."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 class CalmGarbage(QObject):

@@ -17,7 +17,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
 from PySide6.QtWidgets import QApplication
 
-from app import theme
+from app import garbage, theme
 from app.theme import ThemeChoice, Tokens
 
 SCHEMES = {
@@ -44,12 +44,14 @@ def apply(app: QApplication, choice: ThemeChoice, font_size: int | None) -> None
     dark = theme.wants_dark(choice)
     font = app.font()
     font.setPointSizeF(float(font_size) if font_size else system_point_size())
-    if font != app.font():
-        app.setFont(font)
-    app.setPalette(theme.palette(dark))
     sheet = style_sheet(dark, font.pointSizeF())
-    if sheet != app.styleSheet():
-        app.setStyleSheet(sheet)
+    # Each of these tells every widget, and what our widgets do then may set off a collection.
+    with garbage.held():
+        if font != app.font():
+            app.setFont(font)
+        app.setPalette(theme.palette(dark))
+        if sheet != app.styleSheet():
+            app.setStyleSheet(sheet)
 
 
 def _css(colour: QColor) -> str:

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 from shiboken6 import isValid
 
-from app import qt_guard, style
+from app import garbage, qt_guard, style
 from app.client import EngineClient
 from app.hub.rehearsal import RehearsalHub
 from app.main_window import MainWindow
@@ -55,9 +55,10 @@ def look(qapp: QApplication) -> Iterator[QApplication]:
     qapp.setStyle("Fusion")
     style.apply(qapp, ThemeChoice.LIGHT, None)
     yield qapp
-    qapp.setStyleSheet(before[0])
-    qapp.setPalette(before[1])
-    qapp.setFont(before[2])
+    with garbage.held():
+        qapp.setStyleSheet(before[0])
+        qapp.setPalette(before[1])
+        qapp.setFont(before[2])
 
 
 @pytest.fixture

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import fields
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QAccessible, QColor, QPalette
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, QComboBox, QLabel, QWidget
 from pytestqt.qtbot import QtBot
@@ -142,3 +143,20 @@ def test_texts_are_not_cut_at_any_size(
     assert cut == []
     edit = window.composer.edit
     assert edit.height() >= edit.fontMetrics().lineSpacing()
+
+
+def test_nothing_is_collected_while_the_look_changes(qtbot: QtBot, look: QApplication) -> None:
+    """Qt goes through all widgets then, and one that is deleted meanwhile brings the program down."""
+    collected: list[bool] = []
+
+    class Collecting(QWidget):
+        def changeEvent(self, event: QEvent) -> None:
+            collected.append(gc.isenabled())
+
+    widget = Collecting()
+    qtbot.addWidget(widget)
+    widget.show()
+    collected.clear()
+    style.apply(look, ThemeChoice.DARK, 15)
+    assert collected and not any(collected)
+    assert gc.isenabled()
