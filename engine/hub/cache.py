@@ -148,6 +148,12 @@ def whole(folder: Path, config_needed: bool = True) -> str:
     return next((f"{path.name} is empty" for path in others if _size(path) <= 0), "")
 
 
+def spoilt(folder: Path) -> str:
+    """The name of a weight file that is not what its own header says, or "": it lies so on the hub, too."""
+    paths = sorted(folder.glob("*.safetensors"))
+    return next((path.name for path in paths if not _safetensors_whole(path)), "")
+
+
 def gguf_files(folder: Path) -> tuple[Quantised, ...]:
     """The whole GGUF models below a folder, split ones once."""
     sizes = [(path.relative_to(folder).as_posix(), _size(path)) for path in sorted(folder.rglob("*.gguf"))]

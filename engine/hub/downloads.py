@@ -315,6 +315,11 @@ class Downloads:
                 transfer.run()
                 download.note = ""
         folder = cache.place(self._place.cache, manifest)
+        if name := cache.spoilt(folder):
+            raise HubError(
+                f"{name} of {manifest.repo_id} arrived just as the hub has it, but is no whole safetensors file.",
+                "It was damaged before it was put there: choose another repository or revision.",
+            )
         download.folder = str(folder)
 
     def _require_space(self, download: Download, manifest: Manifest) -> None:

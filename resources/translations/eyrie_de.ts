@@ -4557,6 +4557,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Er zapft Schicht {0} an, das Modell hat {1} Schichten.</translation>
     </message>
     <message>
+        <source>It was damaged before it was put there: choose another repository or revision.</source>
+        <translation>Sie war schon beschädigt, als sie dort abgelegt wurde: Wählen Sie ein anderes Repository oder eine andere Revision.</translation>
+    </message>
+    <message>
         <source>It was made for a vocabulary of {0} tokens, this model has {1}.</source>
         <translation>Er wurde für ein Vokabular von {0} Token gemacht, dieses Modell hat {1}.</translation>
     </message>
@@ -5715,6 +5719,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>{0} needs {1} GB of the {2} in {3}, and {4} of {5} GB are free{6}</source>
         <translation>{0} braucht {1} GB ({2}) in {3}, und {4} von {5} GB sind frei{6}</translation>
+    </message>
+    <message>
+        <source>{0} of {1} arrived just as the hub has it, but is no whole safetensors file.</source>
+        <translation>{0} von {1} kam so an, wie sie auf dem Hub liegt, ist aber keine vollständige safetensors-Datei.</translation>
     </message>
     <message>
         <source>{0} of {1} cannot be read: {2}.</source>

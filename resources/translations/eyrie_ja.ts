@@ -4511,6 +4511,10 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>層 {0} を読みますが、モデルは {1} 層です。</translation>
     </message>
     <message>
+        <source>It was damaged before it was put there: choose another repository or revision.</source>
+        <translation>そこに置かれる前から壊れていました。別のリポジトリかリビジョンを選んでください。</translation>
+    </message>
+    <message>
         <source>It was made for a vocabulary of {0} tokens, this model has {1}.</source>
         <translation>{0} トークンの語彙用ですが、このモデルの語彙は {1} トークンです。</translation>
     </message>
@@ -5669,6 +5673,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>{0} needs {1} GB of the {2} in {3}, and {4} of {5} GB are free{6}</source>
         <translation>{0} には {3} の {2} が {1} GB 必要ですが、空きは {5} GB 中 {4} GB です{6}</translation>
+    </message>
+    <message>
+        <source>{0} of {1} arrived just as the hub has it, but is no whole safetensors file.</source>
+        <translation>{1} の {0} はハブにあるとおりに届きましたが、完全な safetensors ファイルではありません。</translation>
     </message>
     <message>
         <source>{0} of {1} cannot be read: {2}.</source>

@@ -4511,6 +4511,10 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>它取用第 {0} 层，而模型有 {1} 层。</translation>
     </message>
     <message>
+        <source>It was damaged before it was put there: choose another repository or revision.</source>
+        <translation>它在上传之前就已损坏：请选择其他仓库或版本。</translation>
+    </message>
+    <message>
         <source>It was made for a vocabulary of {0} tokens, this model has {1}.</source>
         <translation>它是为 {0} 个词元的词表制作的，此模型有 {1} 个。</translation>
     </message>
@@ -5669,6 +5673,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>{0} needs {1} GB of the {2} in {3}, and {4} of {5} GB are free{6}</source>
         <translation>{0} 需要 {3} 中 {2} 的 {1} GB，而 {5} GB 中有 {4} 可用{6}</translation>
+    </message>
+    <message>
+        <source>{0} of {1} arrived just as the hub has it, but is no whole safetensors file.</source>
+        <translation>{1} 的 {0} 与模型中心上的一致，但不是完整的 safetensors 文件。</translation>
     </message>
     <message>
         <source>{0} of {1} cannot be read: {2}.</source>

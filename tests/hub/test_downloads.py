@@ -216,6 +216,21 @@ def test_a_missing_repository_and_a_full_disk_are_named(tmp_path: Path) -> None:
         assert not hub.log, "nothing is fetched that has no room"
 
 
+def test_weights_that_lie_damaged_on_the_hub_are_named_and_never_ready(tmp_path: Path) -> None:
+    small_segments()
+    broken = Repository(
+        "org/tiny", {"config.json": b'{"model_type": "llama"}', "model.safetensors": weights(20_000)[:-500]}
+    )
+    with HubServer([broken]) as hub, setting(hub.endpoint, tmp_path) as here:
+        for _ in range(2):  # and asking again does not turn it into a model
+            here.downloads.add("org/tiny")
+            assert here.downloads.wait(20)
+            state = only(here.downloads.states())
+            assert state.phase is Phase.FAILED and state.problem is not None and not state.folder
+            assert "model.safetensors of org/tiny" in state.problem.message and state.problem.next_step
+            assert cache.local_models(here.place.cache) == ()
+
+
 def test_only_one_form_of_the_weights_is_needed() -> None:
     shards = [f"model-0000{n}-of-00002.safetensors" for n in (1, 2)]
     files = ["config.json", *shards, "model.safetensors.index.json", "consolidated.safetensors", "x.bin"]
