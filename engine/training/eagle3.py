@@ -50,7 +50,7 @@ class Eagle3Recipe(Recipe[Eagle3Head]):
         if self._normed:
             norms = [head.input_norm] if self._config.norm_before_fc else list(head.fc_norm)
             for norm, scale in zip(norms, self._scale.chunk(len(norms)), strict=True):
-                _to_unit_columns(norm.weight, scale)
+                _to_unit_columns(norm, scale)
         return head
 
     def levels(
@@ -70,9 +70,9 @@ class Eagle3Recipe(Recipe[Eagle3Head]):
 
 
 @torch.no_grad()
-def _to_unit_columns(weight: Tensor, scale: Tensor) -> None:
-    """A norm's ``weight`` that gives columns of the size ``scale`` about the size one, as dividing would."""
-    weight.copy_(scale.square().mean().sqrt() / scale)
+def _to_unit_columns(norm: torch.nn.Module, scale: Tensor) -> None:
+    """Let ``norm`` give columns of the size ``scale`` about the size one, as dividing by it would."""
+    norm.get_parameter("weight").copy_(scale.square().mean().sqrt() / scale)
 
 
 @torch.no_grad()
