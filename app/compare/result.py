@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QRect, QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
@@ -15,8 +15,17 @@ from app.compare.spread import speed, speed_up
 from app.language import tr
 
 
+class _Text(QLabel):
+    """Where scripts mix, a label and its font's metrics may count different lines: this has room for either."""
+
+    def heightForWidth(self, width: int) -> int:
+        room = QRect(0, 0, max(1, width), 1 << 20)
+        need = self.fontMetrics().boundingRect(room, Qt.TextFlag.TextWordWrap, self.text())
+        return max(super().heightForWidth(width), need.height())
+
+
 def _label(parent: QWidget, role: str = "") -> QLabel:
-    label = QLabel(parent)
+    label = _Text(parent)
     label.setTextFormat(Qt.TextFormat.PlainText)
     label.setWordWrap(True)
     label.setTextInteractionFlags(

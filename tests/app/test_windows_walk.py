@@ -1,9 +1,11 @@
-"""A walk through the windows over the main one: names, keys, and room for large text, in both themes."""
+"""A walk through the windows over the main one: names, keys, and room for large text, in each language and theme."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QLocale, QRect, Qt
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -21,11 +23,25 @@ from pytestqt.qtbot import QtBot
 
 from app import style
 from app.gallery import MODEL, exhibits, put_away
+from app.language import installing
+from app.language.choice import OWN_NAMES, Language
 from app.theme import ThemeChoice
 from tests.app.conftest import OpenWindow
 from tests.app.fake_engine import Script, say
 
 CONTROLS = QAbstractButton | QComboBox | QAbstractSpinBox | QLineEdit | QPlainTextEdit | QAbstractItemView
+
+
+Speak = Callable[[Language], object]
+
+
+@pytest.fixture
+def speak(qapp: QApplication) -> Iterator[Speak]:
+    """``speak(language)`` puts it in force until the test is over."""
+    before = QLocale()
+    yield lambda language: installing.install(qapp, language)
+    installing.install(qapp, Language.ENGLISH)
+    QLocale.setDefault(before)
 
 
 def name_of(widget: QWidget) -> str:
@@ -62,23 +78,46 @@ def faults(root: QWidget) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("points", [10, 15, 20])
+def wait_for_rest(qtbot: QtBot, root: QWidget) -> None:
+    """Until nothing moves any more: layouts follow each other from the inside out."""
+    last: list[QRect] = []
+
+    def rests() -> bool:
+        places = [widget.geometry() for widget in root.findChildren(QWidget) if widget.isVisible()]
+        same, last[:] = places == last, places
+        return same
+
+    qtbot.waitUntil(rests, timeout=20000)
+
+
+BOTH = (ThemeChoice.LIGHT, ThemeChoice.DARK)
+
+
+# Themes differ in colours alone, so that one of them is enough for the larger sizes.
+@pytest.mark.parametrize(("points", "themes"), [(10, BOTH), (15, BOTH[:1]), (20, BOTH[1:])])
+@pytest.mark.parametrize("language", list(OWN_NAMES))
 def test_every_window_names_its_controls_and_cuts_no_text(
-    qtbot: QtBot, open_window: OpenWindow, look: QApplication, points: int
-) -> None:
+    qtbot: QtBot, open_window: OpenWindow, look: QApplication, speak: Speak,
+    language: Language, points: int, themes: tuple[ThemeChoice, ...],
+) -> None:  # fmt: skip
+    speak(language)
+    style.apply(look, themes[0], points)
     window = open_window(Script(say("A reply."), model=MODEL, chunk_seconds=0.0))
+    window.send_prompt("Hello")
+    qtbot.waitUntil(lambda: window.replies.running is None, timeout=20000)
     found = {}
-    for theme in (ThemeChoice.LIGHT, ThemeChoice.DARK):
+    for theme in themes:
         style.apply(look, theme, points)
+        wait_for_rest(qtbot, window)
+        found["main"] = faults(window)
         for exhibit in exhibits():
             widget = exhibit.open(window)
             widget.show()
             qtbot.waitUntil(lambda exhibit=exhibit, widget=widget: exhibit.ready(widget), timeout=20000)
-            qtbot.wait(20)
-            if wrong := faults(widget):
-                found[f"{exhibit.name}, {theme.value}, {points} pt"] = wrong
+            wait_for_rest(qtbot, widget)
+            found[f"{exhibit.name}, {theme.value}"] = faults(widget)
             put_away(widget)
-    assert found == {}
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
 
 
 def test_the_walk_finds_what_is_wrong(qtbot: QtBot) -> None:
