@@ -166,6 +166,7 @@ class DownloadRow(QWidget):
                 size=words.size(state.done)
             )
         )
+        box.setTextFormat(Qt.TextFormat.PlainText)
         keep = box.addButton(tr("Hub", "Cancel, keep what arrived"), QMessageBox.ButtonRole.AcceptRole)
         delete = box.addButton(tr("Hub", "Cancel and delete"), QMessageBox.ButtonRole.DestructiveRole)
         on = box.addButton(tr("Hub", "Go on downloading"), QMessageBox.ButtonRole.RejectRole)

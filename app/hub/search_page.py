@@ -52,6 +52,7 @@ class SearchPage(QWidget):
         )
         self.fitting = QCheckBox(tr("Hub", "Fits this machine"), self)
         self.status = QLabel(self)
+        self.status.setTextFormat(Qt.TextFormat.PlainText)
         self.status.setProperty("textRole", "small")
         self.status.setWordWrap(True)
         self.list = RowList(tr("Hub", "Search results"), self)
