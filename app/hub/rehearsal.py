@@ -1,6 +1,7 @@
 """A scripted hub for pictures of the picker and for walks through it: nothing is fetched.
 
-As :class:`app.rehearsal.RehearsalEngine` stands in for the engine. The names are those of real
+As :class:`app.rehearsal.RehearsalEngine` stands in for the engine; its sentences are the engine's own,
+so that they are translated. The names are those of real
 repositories where they are in the catalogue; sizes and counts are made up.
 """
 
@@ -69,9 +70,9 @@ def fit(verdict: Verdict, needed: float, words: str) -> Fit:
     )  # fmt: skip
 
 
-FITS = fit(Verdict.FITS, 6.4, "Needs 6.4 GB of 11.0 GB that are free: 4.6 GB are left.")
-TIGHT = fit(Verdict.TIGHT, 10.6, "Needs 10.6 GB of 11.0 GB that are free: only 0.4 GB are left.")
-TOO_LARGE = fit(Verdict.NO, 21.3, "Needs 21.3 GB, and 11.0 GB are free.")
+FITS = fit(Verdict.FITS, 6.4, "Needs 6.4 of 11.0 GB that can be used; 4.6 GB stay free.")
+TIGHT = fit(Verdict.TIGHT, 10.6, "Needs 10.6 of 11.0 GB that can be used; 0.4 GB stay free.")
+TOO_LARGE = fit(Verdict.NO, 21.3, "Needs 21.3 GB; 11.0 GB of NVIDIA GeForce RTX 4070 can be used.")
 
 OFFERS = (
     PairOffer(
@@ -110,9 +111,9 @@ MODELS = (
 )  # fmt: skip
 
 HEADS = (
-    HeadChoice("Tengyunw/qwen3_8b_eagle3", PairReport(PairVerdict.FITS, ("Hidden size and vocabulary agree.",)),
+    HeadChoice("Tengyunw/qwen3_8b_eagle3", PairReport(PairVerdict.FITS),
                "catalogue", "SpecForge", 800_000_000, 20_000, "apache-2.0"),
-    HeadChoice("somebody/another-head", PairReport(PairVerdict.NOT, ("Made for hidden size 2560, the model has 4096.",)),
+    HeadChoice("somebody/another-head", PairReport(PairVerdict.NOT, ("It was made for hidden size 2,560, this model has 4,096.",)),
                "search", "SafeAILab EAGLE-3", 300_000_000),
 )  # fmt: skip
 
@@ -131,8 +132,8 @@ DOWNLOADS = (
     DownloadState("2", "Tengyunw/qwen3_8b_eagle3", Phase.QUEUED, total=800_000_000),
     DownloadState(
         "3", "meta-llama/Llama-3.1-8B-Instruct", Phase.FAILED, 0, 16 * GB,
-        problem=Problem("licence", "The licence of this model has not been accepted with your account.",
-                        "Accept it on the model's page, then try again.", "https://huggingface.co/meta-llama"),
+        problem=Problem("licence", "meta-llama/Llama-3.1-8B-Instruct is gated, and your account has not been let in.",
+                        "Accept its licence on its page (some owners confirm by hand), then try again.", "https://huggingface.co/meta-llama"),
     ),
 )  # fmt: skip
 
