@@ -22,6 +22,8 @@ _NOW = 9
 """Passes that tell how fast the machine is at present."""
 ORDINARY = 16
 """Tokens that a drafter reads in a proposal without its being a matter of reading."""
+DISTURBED = 0.4
+"""A proposal's share of its known seconds below which these were measured in a bad moment."""
 _BELIEF = 3.0
 """Times that the table made at load counts for; one row's own are believed at once."""
 
@@ -121,11 +123,17 @@ class Clock:
     def saw_draft(self, levels: int, seconds: float, unread: int = 1) -> float:
         """A proposal before which the drafter had ``unread`` tokens to read; the seconds that this took
         beyond an ordinary proposal."""
-        if unread > ORDINARY:
+        if seconds < DISTURBED * self.drafting(levels):  # hiccups only ever add: what was known came from one
+            base, level = self._line()
+            share = seconds / self.drafting(levels)
+            self._lines[self.tuning] = base * share, level * share
+        elif unread > ORDINARY:
             surplus = max(0.0, seconds - self.drafting(levels))
             self._readings.append(surplus / self._pace / unread)
             self._reading = median(self._readings)
             return surplus
+        if unread > ORDINARY:
+            return 0.0
         drafts = self._drafts.setdefault(self.tuning, {})
         drafts.setdefault(levels, deque(maxlen=_KEPT)).append(seconds / self._pace)
         points = {n: median(times) for n, times in drafts.items() if len(times) >= 3}

@@ -131,6 +131,21 @@ def test_what_cannot_win_is_not_even_tried() -> None:
     assert slow.piloted(pilot, PAUSE) == 1.0
 
 
+def test_a_drafter_that_was_timed_in_a_bad_moment_is_seen_to_be_quick() -> None:
+    """At load its proposals took many times what they take: it begins paused, and one try is enough."""
+    machine = Machine(row=0.05, base=0.1, level=0.04, low=0.3, high=0.8, seed=2)
+    timing = machine.timing(12)
+    pilot = Pilot(replace(timing, draft={"m": (2.2, 0.0)}), "m", BEGIN, ALL)
+    assert pilot.paused
+    while not machine.read:
+        machine.guided(pilot)
+    assert machine.tokens < 2 * PAUSE and not pilot.paused
+    assert pilot.clock.drafting(2) < 0.3
+    time, tokens = machine.time, machine.tokens
+    machine.piloted(pilot, 400)
+    assert (machine.tokens - tokens) / (machine.time - time) > 1.15
+
+
 def test_sizes_that_were_asked_for_stay() -> None:
     machine = Machine(row=0.03, base=0.05, level=0.05, low=0.6, high=0.9)
     pilot = Pilot(machine.timing(), "m", replace(BEGIN, nodes=30), Freedom(False, True, False))
