@@ -152,5 +152,5 @@ def test_settings_reach_the_engine_at_once(qtbot: QtBot, open_window: OpenWindow
     window.store.update(temperature=0.5, max_new_tokens=7)
     window.send_prompt("x")
     qtbot.waitUntil(lambda: window.replies.running is None, timeout=20000)
-    wanted = GenerationSettings(temperature=0.5, max_new_tokens=7)
+    wanted = GenerationSettings(temperature=0.5, max_new_tokens=7, explain=True)  # the panel is shown
     assert window.engine_.commands[-1].settings == wanted  # type: ignore[attr-defined]

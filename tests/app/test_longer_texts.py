@@ -131,7 +131,7 @@ def test_the_dialogs_fit_a_small_screen_and_cut_nothing(qtbot: QtBot, window: Ma
     assert widget.minimumSizeHint().height() <= SCREEN[1] - FRAME
     assert cut(widget) == []
     # Names, addresses and what a hub tells; and sentences of the engine, which has its own translations.
-    data = r"[\w.\- ]+/[\w.\-: ]+|hf_…|https?:.*|file:.*|Needs .*|Qwen.*|New chat|The licence .*|[A-Z]\w+ size .*"
+    data = r"[\w.\- ]+/[\w.\-: ]+|hf_…|https?:.*|file:.*|Needs .*|Qwen.*|New chat|[\w.\-/]+ is gated.*|It was made .*"
     assert untranslated(widget, data) == []
     put_away(widget)
 
