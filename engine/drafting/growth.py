@@ -67,7 +67,7 @@ class Growth(Nodes):
         """Run the head on ``nodes``, children of the beam; a node sees its ancestors and itself."""
         source = {node: row for row, node in enumerate(self.beam)}
         # A node's input is its parent's output.
-        states = self._outputs[[source[self.parents[node]] for node in nodes]]
+        states = self._outputs[torch.tensor([source[self.parents[node]] for node in nodes])]
         drafted = len(self._slots)
         seen = [[False] * (drafted + len(nodes)) for _ in nodes]
         for row, node in enumerate(nodes):

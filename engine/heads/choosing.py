@@ -210,14 +210,15 @@ def _chains(head: EagleInference, each: Answer) -> Tensor:
     tokens, pairs = each.tokens, len(each.tokens) - 1
     first = max(each.start - 1, 0)  # the pair that ends in the reply's first token
     chosen = list(range(first, pairs - LEVELS))
+    rows = torch.tensor(chosen, dtype=torch.long)
     if not chosen:
         return torch.zeros(0, LEVELS, dtype=torch.long)
     features = torch.cat([each.states[tap] for tap in head.taps], -1) if head.taps else each.final
     cache = head.new_cache(pairs + LEVELS * len(chosen))
     causal = torch.ones(pairs, pairs, dtype=torch.bool).tril_()
     cache.reserve(pairs + LEVELS * len(chosen))
-    outputs = head.forward(head.fuse(features), tokens[1:], range(pairs), cache, 0, causal)[chosen]
-    seen = causal[chosen]
+    outputs = head.forward(head.fuse(features), tokens[1:], range(pairs), cache, 0, causal)[rows]
+    seen = causal[rows]
     own = torch.eye(len(chosen), dtype=torch.bool)
     right = []
     for level in range(1, LEVELS + 1):

@@ -78,6 +78,9 @@ class SecondDevice(TorchDispatchMode):
     def _run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         name = func.name() if hasattr(func, "name") else str(func)
         flat = [each for each in tree_flatten((args, kwargs))[0] if isinstance(each, Tensor)]
+        if any(each.device.type == DEVICE.type and not isinstance(each, _Elsewhere) for each in flat):
+            # torch makes the index of ``x[list]`` past the dispatcher: it would hold whatever was in memory.
+            raise RuntimeError(f"{name}: a tensor without numbers; index with a tensor in the place of a list")
         theirs = [each for each in flat if isinstance(each, _Elsewhere)]
         ours = [each for each in flat if not isinstance(each, _Elsewhere)]
         asked = kwargs.get("device")
