@@ -13,17 +13,15 @@ from PySide6.QtWidgets import QMenu, QWidget
 from app import icons
 from app.language import tr
 from app.language.engine_texts import of_engine
-from app.settings.per_model import ModelSettings
+from app.settings.per_model import ModelSettings, chosen_method
 from engine.protocol import MethodInfo, ModelInfo
 
 
 def method_in_use(model: ModelInfo | None, own: ModelSettings) -> MethodInfo | None:
     """The method that the next reply drafts with, if the model's methods are known."""
-    known = {method.id: method for method in model.methods} if model is not None else {}
-    wanted = known.get(own.method)
-    if wanted is not None and not wanted.problem:
-        return wanted
-    return known.get(model.method) if model is not None else None
+    if model is None:
+        return None
+    return chosen_method(model, own) or next((each for each in model.methods if each.id == model.method), None)
 
 
 def can_draft(model: ModelInfo | None, own: ModelSettings) -> bool:

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QDoubleSpinBox,
     QFormLayout,
     QLabel,
-    QLineEdit,
     QSpinBox,
     QVBoxLayout,
     QWidget,
@@ -19,6 +18,7 @@ from PySide6.QtWidgets import (
 from app.compare.plan import MOST_REPEATS
 from app.language import tr
 from app.settings.store import LIMITS
+from app.spin_text import indent
 from engine.protocol import GenerationSettings
 
 LONGEST = 256
@@ -60,8 +60,7 @@ class SharedEditor(QWidget):
             (tr("Compare", "Repeats"), self.repeats),
         ):
             field.setAccessibleName(name)
-            if (edit := field.findChild(QLineEdit)) is not None:
-                edit.setTextMargins(4, 0, 0, 0)  # style sheets do not reach it
+            indent(field)
             field.setMaximumWidth(13 * self.fontMetrics().averageCharWidth() + 60)
             form.addRow(name, field)
             field.valueChanged.connect(self.changed)

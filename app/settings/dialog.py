@@ -17,7 +17,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLabel,
-    QLineEdit,
     QScrollArea,
     QSpinBox,
     QVBoxLayout,
@@ -28,6 +27,7 @@ from app.language import installing, mark, tr
 from app.language.choice import OWN_NAMES, Language
 from app.settings.own_values import FIELDS
 from app.settings.store import LIMITS, Settings, SettingsStore
+from app.spin_text import indent
 from app.theme import ThemeChoice
 from app.wheel import scroll_past
 
@@ -56,7 +56,7 @@ class OptionalNumber(QWidget):
         low, high = LIMITS[field]
         self.number.setRange(int(low), int(high))
         self.number.setAccessibleName(label)
-        _indent(self.number)
+        indent(self.number)
         self._fallback = fallback
         row.addWidget(self.automatic)
         row.addWidget(self.number)
@@ -332,13 +332,6 @@ def _show(box: QSpinBox | QDoubleSpinBox, value: float) -> None:
         box.setValue(value)  # type: ignore[arg-type]  # a whole number where the box takes only those
 
 
-def _indent(box: QAbstractSpinBox) -> None:
-    """Style sheets do not reach the line edit inside a spin box: its text gets its margin here."""
-    edit = box.findChild(QLineEdit)
-    if edit is not None:
-        edit.setTextMargins(4, 0, 0, 0)
-
-
 def _real(field: str, step: float, changed: Callable[[], None]) -> QDoubleSpinBox:
     box = QDoubleSpinBox()
     box.setRange(*LIMITS[field])
@@ -346,7 +339,7 @@ def _real(field: str, step: float, changed: Callable[[], None]) -> QDoubleSpinBo
     box.setSingleStep(step)
     box.setStepType(QAbstractSpinBox.StepType.DefaultStepType)
     box.valueChanged.connect(lambda _: changed())
-    _indent(box)
+    indent(box)
     return box
 
 
@@ -355,5 +348,5 @@ def _whole(field: str, changed: Callable[[], None]) -> QSpinBox:
     low, high = LIMITS[field]
     box.setRange(int(low), int(high))
     box.valueChanged.connect(lambda _: changed())
-    _indent(box)
+    indent(box)
     return box

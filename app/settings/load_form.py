@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 from app.language import mark, tr
 from app.settings.loading import WEIGHT_FORMATS, LoadOptions
 from app.settings.store import LIMITS
+from app.spin_text import indent
 
 USUAL_CONTEXT = 4096
 NAMES = dict(
@@ -51,8 +52,7 @@ class LoadForm(QFormLayout):
         self.context.setSingleStep(1024)
         self.context.setValue(USUAL_CONTEXT)
         self.context.setAccessibleName(tr("Loading", "Context (tokens)"))
-        if (edit := self.context.findChild(QLineEdit)) is not None:
-            edit.setTextMargins(4, 0, 0, 0)  # style sheets do not reach it
+        indent(self.context)
         self.automatic.toggled.connect(self.context.setDisabled)
         self.weights = QComboBox()
         self.weights.setAccessibleName(tr("Loading", "Weights"))

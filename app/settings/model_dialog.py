@@ -18,7 +18,6 @@ from PySide6.QtWidgets import (
     QFormLayout,
     QFrame,
     QLabel,
-    QLineEdit,
     QPlainTextEdit,
     QScrollArea,
     QSpinBox,
@@ -33,6 +32,7 @@ from app.settings.loading import LoadOptions, options_for, with_options
 from app.settings.own_values import OwnValues
 from app.settings.per_model import ModelSettings, of_model, with_model
 from app.settings.store import SettingsStore
+from app.spin_text import indent
 from app.wheel import scroll_past
 from engine.protocol import MethodInfo, MethodSetting, ModelInfo, SettingKind
 
@@ -100,8 +100,7 @@ class MethodOption(QWidget):
                 number.setRange(low, high)
                 number.setValue(float(shown if shown is not None else low))
             number.valueChanged.connect(lambda _: self._warn())
-            if (edit := number.findChild(QLineEdit)) is not None:
-                edit.setTextMargins(4, 0, 0, 0)
+            indent(number)
             return number
         box = QComboBox()
         box.setEditable(setting.kind is SettingKind.TEXT)

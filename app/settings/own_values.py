@@ -10,13 +10,13 @@ from PySide6.QtWidgets import (
     QDoubleSpinBox,
     QFormLayout,
     QHBoxLayout,
-    QLineEdit,
     QSpinBox,
     QWidget,
 )
 
 from app.language import mark, tr
 from app.settings.store import LIMITS, fits
+from app.spin_text import indent
 from engine.protocol import GenerationSettings
 
 FIELDS = (
@@ -88,8 +88,7 @@ class OwnValue(QWidget):
             self.number = QSpinBox()
             self.number.setRange(int(low), int(high))
         self.number.setAccessibleName(label)
-        if (edit := self.number.findChild(QLineEdit)) is not None:
-            edit.setTextMargins(4, 0, 0, 0)  # style sheets do not reach it
+        indent(self.number)
         self._common = common
         self._field = field
         row = QHBoxLayout(self)

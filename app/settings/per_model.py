@@ -11,7 +11,7 @@ from typing import Any
 
 from app.chat.conversation import OVERRIDABLE, Chat
 from app.settings.store import Settings, fits
-from engine.protocol import GenerationSettings, ModelInfo
+from engine.protocol import GenerationSettings, MethodInfo, ModelInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,19 @@ def with_model(settings: Settings, model: ModelInfo, own: ModelSettings) -> Mapp
     return others if own == ModelSettings() else {**others, model.name: asdict(own)}
 
 
+def chosen_method(model: ModelInfo | None, own: ModelSettings) -> MethodInfo | None:
+    """The method that is set for the model, if the model can use it; None leaves the choice to the engine."""
+    known = {method.id: method for method in model.methods} if model is not None else {}
+    method = known.get(own.method)
+    return method if method is not None and not method.problem else None
+
+
 def resolve(settings: Settings, model: ModelInfo | None, chat: Chat) -> GenerationSettings:
     """What a reply in a chat is asked for with."""
     own = of_model(settings, model)
-    known = {method.id: method for method in model.methods} if model is not None else {}
-    method = own.method if own.method in known and not known[own.method].problem else ""
-    names = {each.name for each in known[method].settings} if method else set()
+    drafter = chosen_method(model, own)
+    method = drafter.id if drafter is not None else ""
+    names = {each.name for each in drafter.settings} if drafter is not None else set()
     chosen = tuple((name, value) for name, value in own.options.get(method, {}).items() if name in names)
     thinking = own.thinking if model is not None and model.thinking_optional else None
     common = replace(settings.generation(), **own.values, method=method, options=chosen, thinking=thinking)
