@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,7 @@ class Imports:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._adding = threading.Lock()
 
     def entries(self) -> tuple[LocalEntry, ...]:
         """Those that are still there and whole."""
@@ -103,9 +105,10 @@ class Imports:
     def add(self, path: Path) -> LocalEntry:
         """:raises ModelError: it is no whole model, head or GGUF file."""
         entry = look_at(path)
-        paths = [each for each in self._paths() if each != entry.path]
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(self._path, json.dumps([*paths, entry.path]))
+        with self._adding:  # two at once would write the list without one of them
+            paths = [each for each in self._paths() if each != entry.path]
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            replace_text(self._path, json.dumps([*paths, entry.path]))
         return entry
 
     def _paths(self) -> list[str]:

@@ -96,6 +96,8 @@ class HubWorker:
             self._api, self._connection, data_folder() / "downloads", retry=Retry(tries=12)
         )
         self._send_lock = threading.Lock()
+        self._listing = threading.Lock()
+        self._queueing = threading.Lock()
         self._ending = threading.Event()
         self._loaded_bytes = 0
         self._latest: dict[type, int] = {}
@@ -169,19 +171,25 @@ class HubWorker:
     def _is_latest(self, command: Search | LookAt | FindHeads) -> bool:
         return self._latest.get(type(command)) == command.request_id and not self._ending.is_set()
 
+    def _send_local(self) -> tuple[LocalEntry, ...]:
+        """Tell what lies here, and return it. One at a time: an older list never follows a newer one."""
+        with self._listing:
+            entries = self._local()
+            self.send(Local(entries))
+        return entries
+
     def _local(self) -> tuple[LocalEntry, ...]:
         own = cached(self._place.cache, self._downloads.unfinished())
         return (*own, *self._imports.entries())
 
     def _browse(self, command: Browse) -> None:
         pairs, problem = catalogue(data_folder())
-        entries, here = self._local(), machine()
+        entries, here = self._send_local(), machine()
         measured = held(command.engine_pid, here) if command.loaded_bytes and command.engine_pid else None
         self._loaded_bytes = measured or command.loaded_bytes
-        self.send(Local(entries))
         made = offers(pairs, here, entries, self._loaded_bytes)
         self.send(Catalogue(here, made, problem))
-        self._send_queue(self._downloads.states())
+        self._send_queue()
         self._send_account()
         known = list(made)
         for place, offer in enumerate(made[:EXACT_OFFERS]):
@@ -273,7 +281,7 @@ class HubWorker:
         for repo_id in command.repo_ids:
             chosen = command.only if repo_id == (command.only_of or command.repo_ids[0]) else ()
             self._downloads.add(repo_id, only=chosen)
-        self._send_queue(self._downloads.states())
+        self._send_queue()
 
     def _enter_token(self, command: EnterToken) -> None:
         if command.token.strip():
@@ -297,11 +305,11 @@ class HubWorker:
     def _import(self, command: Import) -> None:
         entry = self._imports.add(Path(command.path))
         self.send(Imported(command.request_id, entry))
-        self.send(Local(self._local()))
+        self._send_local()
 
     def _delete(self, command: Delete) -> None:
         cache.delete_model(self._place.cache, command.repo_id, command.commit)
-        self.send(Local(self._local()))
+        self._send_local()
 
     # ------------------------------------------------------------------ the queue
 
@@ -311,15 +319,17 @@ class HubWorker:
         while not self._ending.wait(TICK):
             states = self._downloads.states()
             if states != sent:
-                self._send_queue(states)
-                sent = states
+                sent = states = self._send_queue()
             finished = {each.download_id for each in states if each.phase is Phase.DONE}
             if finished - done:
-                self.send(Local(self._local()))
+                self._send_local()
             done = finished
 
-    def _send_queue(self, states: tuple[DownloadState, ...]) -> None:
-        self.send(Queue(states, free_disk(self._place.cache)))
+    def _send_queue(self) -> tuple[DownloadState, ...]:
+        with self._queueing:  # an older state never follows a newer one
+            states = self._downloads.states()
+            self.send(Queue(states, free_disk(self._place.cache)))
+        return states
 
 
 def connect(address: str) -> None:

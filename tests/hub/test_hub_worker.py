@@ -16,7 +16,7 @@ from engine.hub.place import HubPlace
 from engine.hub.tokens import Tokens
 from engine.hub.worker import HubWorker
 from engine.protocol import Shutdown
-from engine.protocol.hub import PairVerdict, Phase, Sort, TokenSource, Verdict
+from engine.protocol.hub import LocalEntry, PairVerdict, Phase, Sort, TokenSource, Verdict
 from engine.protocol.hub_messages import (
     Account,
     Browse,
@@ -170,7 +170,7 @@ def test_a_pair_is_fetched_listed_and_deleted(line: Line) -> None:
     assert (first.folder, first.report.verdict) == (folder[HEAD], PairVerdict.FITS)
     (head,) = [entry for entry in local if entry.is_head]
     line.tell(Delete(head.repo_id, head.commit))
-    assert [entry.repo_id for entry in line.wait(Local).entries] == [TARGET]
+    line.wait(Local, lambda event: [entry.repo_id for entry in event.entries] == [TARGET])
 
 
 def test_browsing_shows_the_catalogue_for_this_machine(line: Line) -> None:
@@ -203,10 +203,34 @@ def test_a_folder_and_a_gguf_file_are_imported_without_a_copy(
     quantised.write_bytes(b"GGUF" + bytes(100))
     line.tell(Import(2, str(quantised)))
     assert line.wait(Imported).entry.path == str(quantised)
-    assert {each.path for each in line.wait(Local).entries} == {entry.path, str(quantised)}
+    both = {entry.path, str(quantised)}  # a list of the first one alone may still be on its way
+    line.wait(Local, lambda event: {each.path for each in event.entries} == both)
     half = tmp_path / "half"
     half.mkdir()
     (half / "config.json").write_text("{}")
     line.tell(Import(3, str(half)))
     failed = line.wait(HubFailed)
     assert failed.request_id == 3 and "there are no weights" in failed.problem.message
+
+
+def test_an_older_list_of_models_never_follows_a_newer_one(
+    line: Line, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    overtaken = threading.Event()
+
+    def look(*_: object) -> tuple[LocalEntry, ...]:
+        """The first look lasts until another one begins, if another one may."""
+        looks.append(len(looks))
+        mine = looks[-1]
+        if mine:
+            overtaken.set()
+        else:
+            overtaken.wait(0.5)
+        return (LocalEntry(name=str(mine), path="/", size=0),)
+
+    monkeypatch.setattr("engine.hub.worker.cached", look)
+    for request_id in (1, 2):
+        line.tell(Import(request_id, str(tiny_folder / "target")))
+    order = [line.wait(Local).entries[0].name for _ in range(2)]
+    assert order == ["0", "1"]
