@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.heads.thoughts import template_in, template_of
 from engine.hub import cache
 from engine.hub.api import HubApi
 from engine.hub.fit import estimate, from_parameters
@@ -13,11 +15,13 @@ from engine.hub.foreign import json_object
 from engine.hub.headers import Header, RemoteHeaders, of_files
 from engine.hub.judging import Judge
 from engine.hub.manifest import Manifest, make_manifest
+from engine.hub.problems import HubError
 from engine.hub.quantisations import bits_of, label_of, parts_of
 from engine.protocol.hub import Fit, Machine
 
 FULL_BITS = 16.0
 """A weight of a checkpoint that is not quantised."""
+TEMPLATES = ("chat_template.jinja", "tokenizer_config.json")
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 
 
@@ -30,6 +34,8 @@ class Content:
     bits: float = FULL_BITS
     """About how many a weight takes in the files, where there is no header."""
     is_gguf: bool = False
+    template: str = ""
+    """Source of its chat template, where it was asked for: a target's tells whether it thinks."""
 
 
 def folder_content(path: Path) -> Content:
@@ -40,7 +46,7 @@ def folder_content(path: Path) -> Content:
     except (OSError, ValueError):
         header = None
     size = sum(file.stat().st_size for file in path.iterdir() if file.name.endswith(_WEIGHTS))
-    return Content(cache.read_config(path), header, size)
+    return Content(cache.read_config(path), header, size, template=template_in(path))
 
 
 class Contents:
@@ -51,7 +57,7 @@ class Contents:
         self._headers = headers
         self._judge = judge
 
-    def of(self, manifest: Manifest) -> Content:
+    def of(self, manifest: Manifest, with_template: bool = False) -> Content:
         """:raises HubError: the hub refuses, or the repository is not what it seems."""
         config: dict[str, Any] = {}
         if any(spec.path == "config.json" for spec in manifest.files):
@@ -60,12 +66,31 @@ class Contents:
         quantised = [spec.path for spec in weights if spec.path.endswith(".gguf")]
         bits = bits_of(label_of(quantised[0])) if quantised else FULL_BITS
         return Content(
-            config, self._headers.of(manifest), sum(spec.size for spec in weights), bits, bool(quantised)
+            config,
+            self._headers.of(manifest),
+            sum(spec.size for spec in weights),
+            bits,
+            bool(quantised),
+            self._template(manifest) if with_template else "",
         )
 
-    def of_repository(self, repo_id: str) -> Content:
+    def of_repository(self, repo_id: str, with_template: bool = False) -> Content:
         """:raises HubError:"""
-        return self.of(make_manifest(repo_id, "main", self._api.info(repo_id, files=True)))
+        manifest = make_manifest(repo_id, "main", self._api.info(repo_id, files=True))
+        return self.of(manifest, with_template)
+
+    def _template(self, manifest: Manifest) -> str:
+        """As it is stored in a file of its own, or else in the tokenizer's settings; "" where neither is."""
+        there = {spec.path for spec in manifest.files}
+        with contextlib.suppress(HubError):  # then the model's name must tell
+            for path in TEMPLATES:
+                if path in there:
+                    text = self._api.small_file(manifest.repo_id, manifest.commit, path).decode(
+                        "utf-8", "replace"
+                    )
+                    if template := template_of(text) if path.endswith(".json") else text:
+                        return template
+        return ""
 
     def of_path(self, path: Path) -> Content:
         """Of a folder, or of a GGUF file, whose tensors are not looked at."""
@@ -73,7 +98,8 @@ class Contents:
             return folder_content(path)
         parts = parts_of(path.name, [each.name for each in path.parent.glob("*.gguf")])
         size = sum(path.with_name(part).stat().st_size for part in parts)
-        return Content(self._judge.config_of(path), None, size, bits_of(label_of(path.name)), True)
+        config, template = self._judge.of_gguf(path)
+        return Content(config, None, size, bits_of(label_of(path.name)), True, template)
 
     def of_head(self, head: str) -> Content | None:
         """Of a head's folder or repository; None for no head. :raises HubError:"""

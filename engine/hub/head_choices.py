@@ -81,7 +81,11 @@ class HeadFinder:
 
     def _target(self, target: str, path: str) -> tuple[Content, str]:
         """What is known of the target, and the name that heads are made for: of a GGUF file its base model's."""
-        content = self._contents.of_path(Path(path)) if path else self._contents.of_repository(target)
+        content = (
+            self._contents.of_path(Path(path))
+            if path
+            else self._contents.of_repository(target, with_template=True)
+        )
         if not content.is_gguf:
             return content, target
         base = base_name(target)
@@ -89,7 +93,8 @@ class HeadFinder:
             if "/" in target and not self._api.place.offline:
                 base = next(iter(as_model(self._api.info(target)).base_models), base)
                 if not content.config:
-                    content = replace(content, config=self._contents.of_repository(base).config)
+                    original = self._contents.of_repository(base, with_template=True)
+                    content = replace(content, config=original.config, template=original.template)
         return content, base
 
     def _local_choice(
@@ -126,7 +131,7 @@ class HeadFinder:
     def _report(self, target: Content, name: str, head: Content, head_name: str) -> tuple[PairReport, str]:
         if not target.config:  # of a GGUF file that is not here, when its base model is not known
             return NOT_ASKED, ""
-        return self._judge.pair(target.config, name, head.config, head.header, head_name)
+        return self._judge.pair(target.config, name, head.config, head.header, head_name, target.template)
 
 
 def _known(target: str, pairs: Iterable[CataloguePair]) -> dict[str, CataloguePair]:

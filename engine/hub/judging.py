@@ -39,11 +39,13 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 
     try:
         if "gguf" in question:
-            return {"config": _gguf_config(question["gguf"])}
+            return _of_gguf(question["gguf"])
         if "head" not in question:
             DecoderConfig.from_hf(question["target"])
             return {"problem": ""}
-        target = TargetFacts.from_config(question["target"], question["target_name"])
+        target = TargetFacts.from_config(
+            question["target"], question["target_name"], question.get("template", "")
+        )
         plain = question["header"]
         head = HeadFacts.from_files(
             question["head"], None if plain is None else header(plain), question["head_name"]
@@ -55,13 +57,17 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     return {"verdict": names[found.fit], "reasons": list(found.reasons), "format": str(head.format)}
 
 
-def _gguf_config(path: str) -> dict[str, Any]:
-    """``config.json`` as a GGUF file's own settings give it."""
+def _of_gguf(path: str) -> dict[str, Any]:
+    """``config.json`` and the chat template as a GGUF file's own settings give them."""
     from engine.models.gguf_families import family_of
     from engine.models.gguf_file import GGUFFile
 
     with GGUFFile(path) as file:
-        return family_of(file).config(file)
+        template = "tokenizer.chat_template"
+        return {
+            "config": family_of(file).config(file),
+            "template": file.text(template) if template in file.metadata else "",
+        }
 
 
 class Judge:
@@ -79,8 +85,12 @@ class Judge:
         head: dict[str, Any],
         header: Header | None,
         head_name: str,
+        template: str = "",
     ) -> tuple[PairReport, str]:
-        """The verdict, and the head's format as its files show it ("" where they do not)."""
+        """The verdict, and the head's format as its files show it ("" where they do not).
+
+        ``template`` is the source of the target's chat template, which tells whether it thinks.
+        """
         found = self._ask(
             {
                 "target": target,
@@ -88,6 +98,7 @@ class Judge:
                 "head": head,
                 "header": as_plain(header),
                 "head_name": head_name,
+                "template": template,
             }
         )
         if found is None:
@@ -100,11 +111,11 @@ class Judge:
         found = self._ask({"target": target})
         return "" if found is None else str(found["problem"])
 
-    def config_of(self, gguf: Path) -> dict[str, Any]:
-        """A GGUF file's configuration, or {} where it cannot be read."""
-        found = self._ask({"gguf": str(gguf)})
-        config = (found or {}).get("config")
-        return config if isinstance(config, dict) else {}
+    def of_gguf(self, file: Path) -> tuple[dict[str, Any], str]:
+        """A GGUF file's configuration and chat template, {} and "" where they cannot be read."""
+        found = self._ask({"gguf": str(file)}) or {}
+        config, template = found.get("config"), found.get("template")
+        return (config if isinstance(config, dict) else {}), (template if isinstance(template, str) else "")
 
     def close(self) -> None:
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
+from engine.hub.content import folder_content
 from engine.hub.place import HubPlace
 from engine.hub.tokens import Tokens
 from engine.hub.worker import HubWorker
@@ -151,6 +153,27 @@ def test_heads_come_with_verdicts_before_any_download(line: Line) -> None:
     ]
     assert "vocabulary" in " ".join(heads[1].report.reasons)
     assert heads[0].format == "SpecForge EAGLE-3" and heads[0].source == "metadata"
+
+
+def test_a_heads_verdict_heeds_what_the_chat_template_tells_of_thoughts(
+    line: Line, hub: HubServer, tmp_path: Path
+) -> None:
+    """No name tells it here: the template lies in the tokenizer's settings on the hub, or in a folder."""
+    pondering, taught = "tests/pondering-gemma", "tests/gemma-eagle3-no_think"
+    template = "{% if enable_thinking %}<think></think>{% endif %}{{ messages[0].content }}"
+    files = dict(hub.repositories[TARGET].files)
+    files["tokenizer_config.json"] = json.dumps({"chat_template": template}).encode()
+    hub.add(Repository(pondering, files))
+    hub.add(Repository(taught, hub.repositories[HEAD].files, base_models=(pondering,)))
+    line.tell(FindHeads(1, pondering))
+    heads = line.wait(Heads, lambda event: event.is_complete).heads
+    (report,) = [head.report for head in heads if head.repo_id == taught]
+    assert report.verdict is PairVerdict.CAVEAT
+    assert any("switch thinking off" in reason for reason in report.reasons)
+    (tmp_path / "tokenizer_config.json").write_bytes(files["tokenizer_config.json"])
+    assert folder_content(tmp_path).template == template
+    for name in (pondering, taught):
+        del hub.repositories[name]
 
 
 def test_a_pair_is_fetched_listed_and_deleted(line: Line) -> None:
