@@ -82,6 +82,7 @@ class Downloads:
                     self._resume(each)
                     return each.download_id
             download = Download(uuid.uuid4().hex[:12], repo_id, revision, only)
+            download.number = 1 + max((each.number for each in self._downloads.values()), default=0)
             self._downloads[download.download_id] = download
             self._remember(download)
             self._changed.notify_all()
@@ -160,6 +161,7 @@ class Downloads:
         record = {
             "version": 1,
             "id": download.download_id,
+            "number": download.number,
             "repo": download.repo_id,
             "revision": download.revision,
             "only": list(download.only),
@@ -178,17 +180,21 @@ class Downloads:
     def _load(self) -> None:
         if self._records is None or not self._records.is_dir():
             return
-        for path in sorted(self._records.glob("*.json"), key=lambda path: path.stat().st_ctime):
+        found: list[Download] = []
+        for path in sorted(self._records.glob("*.json")):
             try:
                 raw = json.loads(path.read_text("utf-8"))
                 download = Download(
                     str(raw["id"]), str(raw["repo"]), str(raw["revision"]), tuple(raw["only"])
                 )
+                download.number = int(raw.get("number", 0))  # the file's own times change with every write
                 download.paused = bool(raw["paused"])
                 if raw["manifest"]:
                     download.manifest = Manifest.from_json(raw["manifest"])
             except (OSError, ValueError, KeyError, TypeError):
                 continue  # half a record cannot be: it is another program's file
+            found.append(download)
+        for download in sorted(found, key=lambda each: each.number):
             if download.manifest:
                 self._make_transfers(download, download.manifest)
             if download.paused:

@@ -24,6 +24,8 @@ class Download:
         self.repo_id = repo_id
         self.revision = revision
         self.only = only
+        self.number = 0
+        """Its place in the order in which downloads were asked for."""
         self.manifest: Manifest | None = None
         self.phase = Phase.QUEUED
         self.transfers: list[Transfer] = []

@@ -144,6 +144,8 @@ class Transfer:
             if digest.hexdigest() == self._spec.etag:
                 self.part.finish()
                 return self._final
+            if self._stop.is_set():  # before all was hashed: nothing is known against what is here
+                raise Stopped
             self.part.drop()
             if attempt < WHOLE_TRIES:
                 self._on_wait("The checksum was wrong; the file is fetched anew")

@@ -151,3 +151,43 @@ def test_a_disk_that_others_fill_stops_it_before_the_last_byte(
         full = until(here, lambda state: state.phase is Phase.FAILED)
         assert full.problem is not None and full.problem.kind == "disk"
         assert "still needs" in full.problem.message and full.done < SIZE
+
+
+def test_a_pause_before_anything_was_asked_for_drops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The threads then end at once, unseen: bytes that nobody has hashed are no wrong bytes."""
+    small_segments()
+    slow = Faults({"model.safetensors": [Fault(Kind.SLOW, seconds=0.2)] * 100})
+    with HubServer([model(size=SIZE)], faults=slow) as hub, setting(hub.endpoint, tmp_path) as here:
+        here.downloads.add("org/tiny")
+        state = until(here, lambda state: state.done > SIZE // 4)
+        here.downloads.pause(state.download_id)
+        until(here, lambda state: state.phase is Phase.PAUSED)
+        before = kept(here, hub)
+        assert before.total
+        (download,) = here.downloads._downloads.values()
+        (large,) = (
+            each for each in download.transfers if each.part.size == SIZE or each.part.peek() > SIZE // 5
+        )
+        monkeypatch.setattr(
+            transfer.Transfer, "_attend", lambda _self, threads: [each.join() for each in threads]
+        )
+        large.stop()
+        with pytest.raises(transfer.Stopped):
+            large.run()
+        assert kept(here, hub).total == before.total
+
+
+def test_the_queue_keeps_its_order_over_restarts(tmp_path: Path) -> None:
+    """Though what ran is written down anew, later than what waits."""
+    names = [f"org/{letter}" for letter in "dacb"]
+    with HubServer([]) as hub:
+        with setting(hub.endpoint, tmp_path, start=False) as here:
+            for name in names:
+                here.downloads.add(name)
+            first, *_ = here.downloads._downloads.values()
+            here.downloads._remember(first)
+        with setting(hub.endpoint, tmp_path, start=False) as again:
+            again.downloads.add("org/e")
+            assert [state.repo_id for state in again.downloads.states()] == [*names, "org/e"]
