@@ -350,6 +350,7 @@ class MainWindow(WindowFrame):
             self.save_window()
             self.hide()
             self.panel.export_button.close_job()
+            self.exchange.close_job()
             self.client.shutdown()  # in a thread of its own, while the rest is written
             self.store.save()
             self.replies.close()

@@ -35,11 +35,12 @@ def details_of(failure: Failed) -> str:
 
 
 class LoadingStrip(QWidget):
-    """A message and a thin bar while a model loads, and a button that cancels it."""
+    """A message and a thin bar while something takes its time, as loading a model, and a button that cancels it."""
 
     cancelled = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, cancel: str = "", progress: str = "") -> None:
+        """``cancel`` and ``progress`` name the button and the bar; by default they are those of loading."""
         super().__init__(parent)
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 9, 16, 9)
@@ -52,14 +53,14 @@ class LoadingStrip(QWidget):
         row.addWidget(self.label, 1)
         row.addWidget(self.share)
         self.cancel_button = QPushButton(tr("Notices", "Cancel"))
-        self.cancel_button.setAccessibleName(tr("Notices", "Cancel loading"))
+        self.cancel_button.setAccessibleName(cancel or tr("Notices", "Cancel loading"))
         self.cancel_button.clicked.connect(self.cancelled)
         row.addWidget(self.cancel_button)
         column.addLayout(row)
         self.bar = QProgressBar()
         self.bar.setObjectName("loadingBar")
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName(tr("Notices", "Loading progress"))
+        self.bar.setAccessibleName(progress or tr("Notices", "Loading progress"))
         column.addWidget(self.bar)
         self.hide()
 
@@ -90,6 +91,9 @@ class NoticeArea(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         self.loading = LoadingStrip()
+        self.files = LoadingStrip(
+            cancel=tr("Notices", "Cancel the export or import"), progress=tr("Notices", "Progress of the export or import")
+        )
         self.error = Banner(error=True)
         self.settings = Banner()
         self.chats = Banner(error=True)
@@ -98,7 +102,7 @@ class NoticeArea(QWidget):
         self.demo = Banner()
         self.loading.cancelled.connect(self.cancel_requested)
         for strip in (
-            self.loading, self.error, self.chats, self.settings, self.engine, self.head, self.demo,
+            self.loading, self.files, self.error, self.chats, self.settings, self.engine, self.head, self.demo,
         ):  # fmt: skip
             column.addWidget(strip)
         self.demo.dismissed.connect(lambda: store.update(demo_notice_dismissed=True))

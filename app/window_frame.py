@@ -134,7 +134,7 @@ class WindowFrame(QMainWindow):
         above = [stop for strip in self.notices.findChildren(Banner) for stop in strip.stops()]
         in_order(
             [
-                *self.chat_list.stops(), self.notices.loading.cancel_button, *above, *self.empty.buttons, *self.transcript.stops(),
+                *self.chat_list.stops(), self.notices.loading.cancel_button, self.notices.files.cancel_button, *above, *self.empty.buttons, *self.transcript.stops(),
                 *self.editing.stops(), *self.composer.stops(), self.toast.button,
             ]
         )  # fmt: skip

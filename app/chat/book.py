@@ -79,9 +79,10 @@ class ChatBook:
 
     def take(self, chats: Iterable[Chat]) -> None:
         """Add chats that came from outside, the last one on top."""
-        for chat in chats:
+        taken = list(chats)
+        for chat in taken:
             chat.watcher = self
-            self.chats.insert(0, chat)
+        self.chats[:0] = reversed(taken)
         self.rearranged(None)
 
     def remove(self, chat: Chat) -> Removed:

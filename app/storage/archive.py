@@ -12,8 +12,9 @@ import base64
 import binascii
 import json
 import sqlite3
+import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -22,9 +23,13 @@ from app.language import tr
 from app.storage import comparisons, records
 from app.storage.comparisons import ComparisonRecord
 from app.storage.records import ChatRecord, MessageRecord
+from app.whole_files import Progress, replacing, unwatched
 
 FORMAT = "eyrie-chats"
 VERSION = 1
+HEAD = f'{{"format": "{FORMAT}", "version": {VERSION}, "chats": ['
+"""First line of a file; a chat a line follows, and :data:`TAIL` as the last."""
+TAIL = "]}"
 
 
 class ArchiveError(ValueError):
@@ -34,69 +39,108 @@ class ArchiveError(ValueError):
 # --------------------------------------------------------------------------- out
 
 
-def write_archive(path: Path, connection: sqlite3.Connection, chat_ids: Iterable[str]) -> int:
-    """Write chats to a file, one at a time, so that any number fits; returns how many.
+def write_archive(
+    path: Path, connection: sqlite3.Connection, chat_ids: Sequence[str], progress: Progress = unwatched
+) -> int:
+    """Write chats to a file, a little at a time, so that any number fits; returns how many.
 
-    The file is complete or not there: it is written beside its place and moved.
+    The file is complete or not there. Each chat is a line of it, which :func:`chats_in` uses.
 
-    :raises OSError: it cannot be written.
+    :raises OSError: it cannot be written, or there is nothing to write.
+    :raises app.whole_files.Cancelled: ``progress`` raised it.
     """
-    new = path.with_name(path.name + ".new")
-    count = 0
-    try:
-        with open(new, "w", encoding="utf-8", errors="replace") as file:
-            file.write(f'{{"format": "{FORMAT}", "version": {VERSION}, "chats": [')
-            for chat_id in chat_ids:
-                table = chat_table(connection, chat_id)
-                if table is not None:
-                    file.write(",\n" if count else "\n")
-                    json.dump(table, file, ensure_ascii=False)
-                    count += 1
-            file.write("\n]}\n")
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
+    count, total = 0, len(chat_ids)
+    with replacing(path) as file:
+
+        def put(text: str) -> None:
+            progress(min(count, total - 1), total)
+            file.write(text.encode("utf-8", "replace"))
+
+        file.write(f"{HEAD}\n".encode())
+        for chat_id in chat_ids:
+            pieces = chat_pieces(connection, chat_id)
+            first = next(pieces, None)
+            if first is not None:
+                put((",\n" if count else "") + first)
+                for piece in pieces:
+                    put(piece)
+                count += 1
+        if chat_ids and not count:
+            raise OSError(tr("Chats", "it has no messages yet"))
+        file.write(f"\n{TAIL}\n".encode())
     return count
 
 
-def chat_table(connection: sqlite3.Connection, chat_id: str) -> dict[str, Any] | None:
-    """A chat with everything that belongs to it; ``None`` when there is none."""
+def chat_pieces(connection: sqlite3.Connection, chat_id: str) -> Iterator[str]:
+    """A chat with everything that belongs to it as JSON, in pieces; nothing when there is none."""
     row = connection.execute(
         f"SELECT {records.CHAT_COLUMNS}, 0 FROM chats WHERE id = ?", (chat_id,)
     ).fetchone()
     if row is None:
-        return None
+        return
     table = records.chat_of(row)._asdict()
     for name in ("own_title", "pinned"):
         table[name] = bool(table[name])
     table["settings"] = json.loads(table["settings"])
-    table["messages"] = []
+    yield _left_open(table, "messages")
     rows = connection.execute(
         f"SELECT {records.MESSAGE_COLUMNS} FROM messages WHERE chat_id = ? ORDER BY key", (chat_id,)
     )
-    for record in map(records.message_of, rows.fetchall()):
+    for place, record in enumerate(map(records.message_of, rows)):
         message = asdict(record)
         del message["chat_id"]
         message["facts"] = json.loads(message["facts"])
         message["runs"] = _text(record.runs)
-        steps = connection.execute(
-            "SELECT data FROM steps WHERE message_id = ? ORDER BY key", (record.id,)
-        ).fetchall()
-        message["steps"] = [_text(block) for (block,) in steps]
-        table["messages"].append(message)
-    table["comparisons"] = [comparisons.to_table(each) for each in comparisons.of_chat(connection, chat_id)]
-    return table
+        yield (", " if place else "") + _left_open(message, "steps")
+        steps = connection.execute("SELECT data FROM steps WHERE message_id = ? ORDER BY key", (record.id,))
+        for number, (block,) in enumerate(steps):
+            yield f'{", " if number else ""}"{_text(block)}"'
+        yield "]}"
+    compared = [comparisons.to_table(each) for each in comparisons.of_chat(connection, chat_id)]
+    yield f'], "comparisons": {json.dumps(compared, ensure_ascii=False)}}}'
+
+
+def _left_open(table: dict[str, Any], name: str) -> str:
+    """A table as JSON up to the beginning of a list in it that is still to come."""
+    return f'{json.dumps(table, ensure_ascii=False)[:-1]}, "{name}": ['
 
 
 # --------------------------------------------------------------------------- in
 
 
-def read_archive(path: Path) -> list[dict[str, Any]]:
-    """The chats of a file, checked.
+def chats_in(path: Path, progress: Progress = unwatched) -> Iterator[dict[str, Any]]:
+    """The chats of a file one after the other, checked; ``progress`` counts bytes.
+
+    A file as we write it is read line by line: parsed as a whole, a large one would hold up every
+    thread, and take many times its size in memory. Any other layout is parsed as a whole.
 
     :raises OSError: it cannot be read.
-    :raises ArchiveError: it holds something else.
+    :raises ArchiveError: it holds something else; perhaps only after some chats.
     """
+    total, done, given = path.stat().st_size, 0, 0
+    with path.open("rb") as file:
+        line = file.readline(len(HEAD) + 3)
+        if line.strip() == HEAD.encode():
+            for line in file:
+                progress(done, total)
+                done += len(line)
+                try:
+                    chat = json.loads(line.strip().removesuffix(b","))
+                except (ValueError, RecursionError):
+                    break
+                _check(chat)
+                yield chat
+                given += 1
+            if line.strip() == TAIL.encode() and not file.read().strip():
+                return
+    for chat in _parsed(path)[given:]:
+        progress(done, total)
+        _check(chat)
+        yield chat
+
+
+def _parsed(path: Path) -> list[Any]:
+    """The chats of a file in any layout. :raises ArchiveError: it holds something else."""
     try:
         whole = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -110,13 +154,11 @@ def read_archive(path: Path) -> list[dict[str, Any]]:
     chats = whole.get("chats")
     if not isinstance(chats, list):
         raise ArchiveError(tr("Chats", "{file} does not hold a list of chats.").format(file=path.name))
-    for chat in chats:
-        _check(chat)
     return chats
 
 
-def put_table(connection: sqlite3.Connection, table: dict[str, Any]) -> str:
-    """Store a chat of an archive; returns its id.
+def put_hidden(connection: sqlite3.Connection, table: dict[str, Any]) -> str:
+    """Store a chat of an archive as a deleted one, until the whole archive is stored; returns its id.
 
     Ids stay when they are free. A chat that is there already comes in beside it, with new
     ids throughout: an import never changes what is stored.
@@ -135,6 +177,7 @@ def put_table(connection: sqlite3.Connection, table: dict[str, Any]) -> str:
     if taken:
         chat = chat._replace(id=uuid.uuid4().hex)
     records.put_chat(connection, chat)
+    connection.execute("UPDATE chats SET deleted = ? WHERE id = ?", (time.time(), chat.id))
     for record, steps in messages:
         parent = new[record.parent_id] if record.parent_id is not None else None
         placed = replace(record, id=new[record.id], chat_id=chat.id, parent_id=parent, state="done")

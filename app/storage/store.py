@@ -2,26 +2,31 @@
 
 Writing only queues (:class:`app.storage.writer.Writer`); reading is done by the
 caller's thread over a connection of its own, which in WAL mode waits for nobody. All
-calls come from one thread.
+calls come from one thread, but for those that read and write whole files.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from app.language import mark, tr
 from app.storage import comparisons, records, steps
-from app.storage.archive import put_table, read_archive, write_archive
+from app.storage.archive import chats_in, put_hidden, write_archive
 from app.storage.comparisons import ComparisonRecord
 from app.storage.database import connect, leave_open, open_database
 from app.storage.records import CHAT_COLUMNS, MESSAGE_COLUMNS, ChatRecord, MessageRecord
 from app.storage.search import Hit, Search
 from app.storage.writer import Ticket, Writer
+from app.whole_files import Progress, unwatched
 from engine.protocol import Step
 
 log = logging.getLogger(__name__)
@@ -29,6 +34,9 @@ log = logging.getLogger(__name__)
 CLOSE_SECONDS = 1.0
 FLUSH_SECONDS = 20.0
 """Longest wait for the disk where the user asked for a file."""
+AT_ONCE = 200
+"""Messages and blocks of steps that an import writes before it lets others write."""
+CANNOT_STORE = mark("Chats", "the chats cannot be saved now")
 
 
 class ChatStore:
@@ -78,11 +86,7 @@ class ChatStore:
 
     def chats(self) -> list[ChatRecord]:
         """All chats that are not deleted, the one used last first."""
-        rows = self._reader.execute(
-            f"SELECT {CHAT_COLUMNS}, EXISTS(SELECT 1 FROM messages WHERE chat_id = chats.id) FROM chats "
-            "WHERE deleted IS NULL ORDER BY updated DESC, key DESC"
-        )
-        return [records.chat_of(row) for row in rows]
+        return _listed(self._reader)
 
     def messages(self, chat_id: str) -> list[MessageRecord]:
         """A chat's messages in all branches, parents before children."""
@@ -237,28 +241,67 @@ class ChatStore:
 
     # ------------------------------------------------------------------ files
 
-    def export(self, path: Path, chat_ids: Iterable[str] | None = None) -> int:
+    def export(
+        self, path: Path, chat_ids: Sequence[str] | None = None, progress: Progress = unwatched
+    ) -> int:
         """Write chats (all by default) as JSON, see :mod:`app.storage.archive`; returns how many.
 
-        :raises OSError: the file cannot be written.
-        """
-        self.flush(FLUSH_SECONDS)
-        ids = [record.id for record in self.chats()] if chat_ids is None else chat_ids
-        return write_archive(path, self._reader, ids)
+        Called from any thread.
 
-    def take_in(self, path: Path) -> list[ChatRecord]:
-        """Store the chats of a JSON file and return them.
+        :raises OSError: the file cannot be written.
+        :raises app.whole_files.Cancelled: ``progress`` raised it; nothing was written.
+        """
+        self._wait([self._do(lambda db: None)], progress)
+        with contextlib.closing(connect(self.path, writing=False)) as reader:
+            reader.execute("BEGIN")  # as it is now, whatever is written meanwhile
+            ids = [record.id for record in _listed(reader)] if chat_ids is None else chat_ids
+            return write_archive(path, reader, ids, progress)
+
+    def take_in(self, path: Path, progress: Progress = unwatched) -> list[ChatRecord]:
+        """Store the chats of a JSON file and return them. Called from any thread.
+
+        They come in some at a time, so that a reply that is being written is saved in between, and
+        stay hidden until all are there. What is broken off is taken out again, at the next
+        start if not now.
 
         :raises OSError: it cannot be read, or nothing can be stored now.
-        :raises app.storage.archive.ArchiveError: it holds something else.
+        :raises app.storage.archive.ArchiveError: it holds something else; nothing was added.
+        :raises app.whole_files.Cancelled: ``progress`` raised it; nothing was added.
         """
-        tables = read_archive(path)
-        made: list[str] = []
-        ticket = self._do(lambda db: made.extend([put_table(db, table) for table in tables]))
-        if self.read_only or not ticket.wait(FLUSH_SECONDS):
-            raise OSError("the chats cannot be stored now")
-        taken = set(made)
-        return [record for record in self.chats() if record.id in taken]
+        if self.read_only:
+            raise OSError(tr("Chats", CANNOT_STORE))
+        made: dict[int, str] = {}
+        """By the chat's place in the file: what fails for the moment is tried again."""
+        waiting: list[Ticket] = []
+        count = weight = 0
+        try:
+            for count, table in enumerate(chats_in(path, progress), 1):
+                waiting.append(self._do(partial(_put_hidden, made, count, table)))
+                weight += 1 + sum(1 + len(message.get("steps", ())) for message in table["messages"])
+                if weight > AT_ONCE:
+                    self._wait(waiting, progress)
+                    waiting.clear()
+                    weight = 0
+            waiting.append(self._do(partial(_show, made)))
+            self._wait(waiting, progress)
+            if len(made) < count:
+                raise OSError(tr("Chats", CANNOT_STORE))
+        except BaseException:
+            self._do(partial(_take_out, made))
+            raise
+        with contextlib.closing(connect(self.path, writing=False)) as reader:
+            taken = set(made.values())
+            return [record for record in _listed(reader) if record.id in taken]
+
+    @staticmethod
+    def _wait(tickets: Iterable[Ticket], progress: Progress) -> None:
+        """Until all is on disk. :raises OSError: that took too long."""
+        end = time.monotonic() + FLUSH_SECONDS
+        for ticket in tickets:
+            while not ticket.wait(0.05):
+                progress(0, 0)
+                if time.monotonic() > end:
+                    raise OSError(tr("Chats", CANNOT_STORE))
 
     def flush(self, seconds: float) -> bool:
         """Wait until everything queued so far is on disk; ``False`` when that took too long."""
@@ -271,6 +314,30 @@ class ChatStore:
             comparisons.purge(db)
 
         self._do(act)
+
+
+def _listed(reader: sqlite3.Connection) -> list[ChatRecord]:
+    rows = reader.execute(
+        f"SELECT {CHAT_COLUMNS}, EXISTS(SELECT 1 FROM messages WHERE chat_id = chats.id) FROM chats "
+        "WHERE deleted IS NULL ORDER BY updated DESC, key DESC"
+    )
+    return [records.chat_of(row) for row in rows]
+
+
+# What an import does in the writer's thread.
+
+
+def _put_hidden(made: dict[int, str], place: int, table: dict[str, Any], db: sqlite3.Connection) -> None:
+    made[place] = put_hidden(db, table)
+
+
+def _show(made: dict[int, str], db: sqlite3.Connection) -> None:
+    db.executemany("UPDATE chats SET deleted = NULL WHERE id = ?", [(each,) for each in made.values()])
+
+
+def _take_out(made: dict[int, str], db: sqlite3.Connection) -> None:
+    for each in made.values():
+        records.purge_chat(db, each)
 
 
 def void(_: object) -> None:

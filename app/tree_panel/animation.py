@@ -10,9 +10,10 @@ from PySide6.QtGui import QColor, QImage, QPalette
 
 from app import theme
 from app.tree_panel import marks
-from app.tree_panel.exports import MOST_FRAMES, Progress, Source, painted
+from app.tree_panel.exports import MOST_FRAMES, Source, painted
 from app.tree_panel.figure import StepFigure
 from app.tree_panel.layout import Kind
+from app.whole_files import Progress
 
 FRAME_MS, LAST_MS = 700, 2500
 """How long a step is seen, and the last one."""

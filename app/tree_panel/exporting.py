@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,64 +19,38 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.job import Job
 from app.language import tr, tr_n
-from app.tree_panel.exports import MOST_FRAMES, Cancelled, ExportError, Form, Source, free_name, write
+from app.tree_panel.exports import MOST_FRAMES, ExportError, Form, Source, free_name, write
+from app.whole_files import Cancelled, Progress
 
 log = logging.getLogger(__name__)
 
-JOIN_SECONDS = 0.8
-"""How long the end of the application waits for a file that is given up."""
 
-
-class ExportJob(QObject):
-    """Writes one file in a thread of its own."""
-
-    advanced = Signal(int, int)
-    """Done and total."""
-    ended = Signal(object)
-    """The number of steps in the file, an `ExportError`, or None when it was cancelled."""
+class ExportJob(Job):
+    """Writes one file. ``ended`` tells the number of steps in it, an `ExportError`, or None."""
 
     def __init__(self, form: Form, source: Source, path: Path, parent: QObject) -> None:
-        super().__init__(parent)
+        super().__init__(self._write, parent)
         self.form = form
         self.path = path
         self.total = len(source.history)
         self._source = source
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="eyrie-export", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def cancel(self) -> None:
-        self._stop.set()
-
-    def join(self) -> None:
-        """Wait a little for the thread; what it has not finished is not left behind."""
-        if self._thread.is_alive():
-            self._thread.join(JOIN_SECONDS)
-
-    def _progress(self, done: int, total: int) -> None:
-        if self._stop.is_set():
-            raise Cancelled
-        self.advanced.emit(done, total)
-
-    def _run(self) -> None:
-        outcome: object
+    def _write(self, progress: Progress) -> int | ExportError:
         try:
-            outcome = write(self.form, self._source, self.path, self._progress)
-        except Cancelled:
-            outcome = None
+            return write(self.form, self._source, self.path, progress)
         except ExportError as error:
             log.warning("not exported: %s", error)
-            outcome = error
+            return error
+        except Cancelled:
+            raise
         except Exception as error:  # the user must hear of it, whatever it was
             log.exception("not exported")
-            outcome = ExportError(
+            return ExportError(
                 tr("Panel", "The file could not be made: {reason}.").format(reason=str(error) or type(error).__name__),
                 tr("Panel", "Try another format; the log has the details."),
             )
-        self.ended.emit(outcome)
 
 
 class ExportStrip(QWidget):

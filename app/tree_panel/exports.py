@@ -6,14 +6,11 @@ complete, in the place of one that had the name before.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import errno
 import json
 import math
-import os
-import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -26,6 +23,7 @@ from PySide6.QtSvg import QSvgGenerator
 from app.language import tr
 from app.tree_panel.figure import Look, StepFigure
 from app.tree_panel.history import ReplyHistory
+from app.whole_files import Progress, replacing, unwatched
 
 FORMAT, VERSION = "eyrie-steps", 1
 PNG_SCALE = 2.0
@@ -35,13 +33,6 @@ MOST_FRAMES = 200
 frames are held in memory until the file is complete."""
 LARGEST_SIDE = 8000
 """Pixels. A larger picture is scaled down."""
-
-Progress = Callable[[int, int], None]
-"""``(done, total)``; raises `Cancelled` to end the work."""
-
-
-class Cancelled(Exception):
-    """The user does not want the file any more."""
 
 
 class ExportError(Exception):
@@ -73,7 +64,7 @@ class Source:
         figure.lay_out(self.history, position, self.method_name(self.history.step(position).method))
 
 
-def write(form: Form, source: Source, path: Path, progress: Progress = lambda _done, _total: None) -> int:
+def write(form: Form, source: Source, path: Path, progress: Progress = unwatched) -> int:
     """Write a file; returns how many steps are in it.
 
     :raises ExportError: it cannot be written
@@ -87,22 +78,6 @@ def write(form: Form, source: Source, path: Path, progress: Progress = lambda _d
             return writers[form](source, file, progress)
     except OSError as error:
         raise problem(error, path) from error
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes its name when it is complete; whatever goes wrong, an older one stays."""
-    part = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}.part")
-    try:
-        with part.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        raise
 
 
 def problem(error: OSError, path: Path) -> ExportError:

@@ -42,6 +42,10 @@
         <translation>Ein Vergleich eines Chats in dieser Datei kommt zweimal vor.</translation>
     </message>
     <message>
+        <source>Another export or import is not finished yet. Wait for it, or cancel it.</source>
+        <translation>Ein anderer Export oder Import läuft noch. Warten Sie ihn ab, oder brechen Sie ihn ab.</translation>
+    </message>
+    <message>
         <source>Chat: {name}</source>
         <translation>Chat: {name}</translation>
     </message>
@@ -78,6 +82,10 @@
         <translation>Exportiert nach {path}</translation>
     </message>
     <message>
+        <source>Exporting “{name}”…</source>
+        <translation>„{name}“ wird exportiert …</translation>
+    </message>
+    <message>
         <source>Folder: {name}, folded</source>
         <translation>Ordner: {name}, eingeklappt</translation>
     </message>
@@ -88,6 +96,10 @@
     <message>
         <source>Import chats</source>
         <translation>Chats importieren</translation>
+    </message>
+    <message>
+        <source>Importing “{name}”…</source>
+        <translation>„{name}“ wird importiert …</translation>
     </message>
     <message>
         <source>Markdown to read (*.md)</source>
@@ -190,6 +202,14 @@
         <translation>Die Datenbank der Chats war beschädigt. {saved} Die beschädigte Datei liegt als {file} im Datenordner; falls Chats fehlen, bewahren Sie sie für eine Reparatur auf.</translation>
     </message>
     <message>
+        <source>The export was cancelled; nothing was written.</source>
+        <translation>Der Export wurde abgebrochen; nichts wurde geschrieben.</translation>
+    </message>
+    <message>
+        <source>The import was cancelled; no chat was added.</source>
+        <translation>Der Import wurde abgebrochen; kein Chat wurde hinzugefügt.</translation>
+    </message>
+    <message>
         <source>The messages of a chat in this file do not make a tree.</source>
         <translation>Die Nachrichten eines Chats in dieser Datei bilden keinen Baum.</translation>
     </message>
@@ -220,6 +240,10 @@
     <message>
         <source>it has no messages yet</source>
         <translation>er hat noch keine Nachrichten</translation>
+    </message>
+    <message>
+        <source>the chats cannot be saved now</source>
+        <translation>die Chats können gerade nicht gespeichert werden</translation>
     </message>
     <message numerus="yes">
         <source>{count} chats exported to {path}</source>
@@ -2563,6 +2587,10 @@
         <translation>Laden abbrechen</translation>
     </message>
     <message>
+        <source>Cancel the export or import</source>
+        <translation>Export oder Import abbrechen</translation>
+    </message>
+    <message>
         <source>Copy details</source>
         <translation>Details kopieren</translation>
     </message>
@@ -2593,6 +2621,10 @@
     <message>
         <source>No details are known.</source>
         <translation>Es sind keine Einzelheiten bekannt.</translation>
+    </message>
+    <message>
+        <source>Progress of the export or import</source>
+        <translation>Fortschritt des Exports oder Imports</translation>
     </message>
     <message>
         <source>Restart engine</source>

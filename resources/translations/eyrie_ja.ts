@@ -41,6 +41,10 @@
         <translation>このファイルのチャットに、同じ比較が二度含まれています。</translation>
     </message>
     <message>
+        <source>Another export or import is not finished yet. Wait for it, or cancel it.</source>
+        <translation>別のエクスポートまたはインポートがまだ終わっていません。終わるのを待つか、中止してください。</translation>
+    </message>
+    <message>
         <source>Chat: {name}</source>
         <translation>チャット: {name}</translation>
     </message>
@@ -77,6 +81,10 @@
         <translation>{path} に書き出しました</translation>
     </message>
     <message>
+        <source>Exporting “{name}”…</source>
+        <translation>「{name}」をエクスポートしています…</translation>
+    </message>
+    <message>
         <source>Folder: {name}, folded</source>
         <translation>フォルダー: {name}、折りたたみ</translation>
     </message>
@@ -87,6 +95,10 @@
     <message>
         <source>Import chats</source>
         <translation>チャットを読み込む</translation>
+    </message>
+    <message>
+        <source>Importing “{name}”…</source>
+        <translation>「{name}」をインポートしています…</translation>
     </message>
     <message>
         <source>Markdown to read (*.md)</source>
@@ -189,6 +201,14 @@
         <translation>チャットのデータベースが壊れていました。{saved} 壊れたファイルは {file} としてデータフォルダーに残しています。足りないチャットがあれば、修復のために保管してください。</translation>
     </message>
     <message>
+        <source>The export was cancelled; nothing was written.</source>
+        <translation>エクスポートを中止しました。何も書き込まれていません。</translation>
+    </message>
+    <message>
+        <source>The import was cancelled; no chat was added.</source>
+        <translation>インポートを中止しました。チャットは追加されていません。</translation>
+    </message>
+    <message>
         <source>The messages of a chat in this file do not make a tree.</source>
         <translation>このファイルのチャットのメッセージは、ツリーになっていません。</translation>
     </message>
@@ -219,6 +239,10 @@
     <message>
         <source>it has no messages yet</source>
         <translation>まだメッセージがありません</translation>
+    </message>
+    <message>
+        <source>the chats cannot be saved now</source>
+        <translation>今はチャットを保存できません</translation>
     </message>
     <message numerus="yes">
         <source>{count} chats exported to {path}</source>
@@ -2537,6 +2561,10 @@
         <translation>読み込みを中止</translation>
     </message>
     <message>
+        <source>Cancel the export or import</source>
+        <translation>エクスポートまたはインポートを中止</translation>
+    </message>
+    <message>
         <source>Copy details</source>
         <translation>詳細をコピー</translation>
     </message>
@@ -2567,6 +2595,10 @@
     <message>
         <source>No details are known.</source>
         <translation>詳細はわかりません。</translation>
+    </message>
+    <message>
+        <source>Progress of the export or import</source>
+        <translation>エクスポートまたはインポートの進行状況</translation>
     </message>
     <message>
         <source>Restart engine</source>

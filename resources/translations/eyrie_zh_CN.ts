@@ -41,6 +41,10 @@
         <translation>此文件中某个聊天的一项对比出现了两次。</translation>
     </message>
     <message>
+        <source>Another export or import is not finished yet. Wait for it, or cancel it.</source>
+        <translation>另一项导出或导入尚未完成。请等待其完成，或将其取消。</translation>
+    </message>
+    <message>
         <source>Chat: {name}</source>
         <translation>聊天：{name}</translation>
     </message>
@@ -77,6 +81,10 @@
         <translation>已导出到 {path}</translation>
     </message>
     <message>
+        <source>Exporting “{name}”…</source>
+        <translation>正在导出“{name}”…</translation>
+    </message>
+    <message>
         <source>Folder: {name}, folded</source>
         <translation>文件夹：{name}，已折叠</translation>
     </message>
@@ -87,6 +95,10 @@
     <message>
         <source>Import chats</source>
         <translation>导入聊天</translation>
+    </message>
+    <message>
+        <source>Importing “{name}”…</source>
+        <translation>正在导入“{name}”…</translation>
     </message>
     <message>
         <source>Markdown to read (*.md)</source>
@@ -189,6 +201,14 @@
         <translation>聊天数据库已损坏。{saved}损坏的文件以 {file} 为名保留在数据文件夹中；若有聊天缺失，请留着它以便修复。</translation>
     </message>
     <message>
+        <source>The export was cancelled; nothing was written.</source>
+        <translation>导出已取消；未写入任何内容。</translation>
+    </message>
+    <message>
+        <source>The import was cancelled; no chat was added.</source>
+        <translation>导入已取消；未添加任何聊天。</translation>
+    </message>
+    <message>
         <source>The messages of a chat in this file do not make a tree.</source>
         <translation>此文件中某个聊天的消息不构成一棵树。</translation>
     </message>
@@ -219,6 +239,10 @@
     <message>
         <source>it has no messages yet</source>
         <translation>还没有消息</translation>
+    </message>
+    <message>
+        <source>the chats cannot be saved now</source>
+        <translation>目前无法保存聊天</translation>
     </message>
     <message numerus="yes">
         <source>{count} chats exported to {path}</source>
@@ -2537,6 +2561,10 @@
         <translation>取消加载</translation>
     </message>
     <message>
+        <source>Cancel the export or import</source>
+        <translation>取消导出或导入</translation>
+    </message>
+    <message>
         <source>Copy details</source>
         <translation>复制详情</translation>
     </message>
@@ -2567,6 +2595,10 @@
     <message>
         <source>No details are known.</source>
         <translation>没有更多详情。</translation>
+    </message>
+    <message>
+        <source>Progress of the export or import</source>
+        <translation>导出或导入的进度</translation>
     </message>
     <message>
         <source>Restart engine</source>

@@ -16,7 +16,7 @@ from app.chat.exchange import file_name
 from app.chat.instructions import InstructionsDialog
 from app.main_window import MainWindow
 from app.settings.per_model import resolve
-from app.storage.archive import ArchiveError, read_archive
+from app.storage.archive import ArchiveError, chats_in
 from app.storage.database import FILE_NAME
 from engine.protocol import FinishReason, Generate, Role, Stop
 from tests.app.conftest import OpenWindow
@@ -41,6 +41,14 @@ def finish(qtbot: QtBot, window: MainWindow) -> None:
 def close(qtbot: QtBot, window: MainWindow) -> None:
     with qtbot.waitSignal(window.gone, timeout=20000):
         window.close()
+
+
+def moved(qtbot: QtBot, window: MainWindow, begun: bool) -> bool:
+    """Whether a file was written or read that was begun just now."""
+    assert begun
+    with qtbot.waitSignal(window.exchange.ended, timeout=20000) as ended:
+        pass
+    return bool(ended.args and ended.args[0])
 
 
 def shown(chat: Chat) -> list[str]:
@@ -291,8 +299,8 @@ def test_chats_go_to_files_and_come_back_equal(qtbot: QtBot, open_window: OpenWi
     chat = window.book.current
     chat.pin(True)
     one, other = tmp_path / "one.json", tmp_path / "other.json"
-    assert window.exchange.export_to(chat, one, markdown=False)
-    assert window.exchange.import_from(one)
+    assert moved(qtbot, window, window.exchange.export_to(chat, one, markdown=False))
+    assert moved(qtbot, window, window.exchange.import_from(one))
     copy = window.book.current
     assert copy is not chat and copy.id != chat.id and len(window.book.chats) == 2
     assert [(m.text, m.runs, m.stats, m.created) for m in copy.all_messages] == [
@@ -303,12 +311,12 @@ def test_chats_go_to_files_and_come_back_equal(qtbot: QtBot, open_window: OpenWi
     close(qtbot, window)
 
     window = open_window()
-    assert window.exchange.import_from(one)
-    assert window.exchange.export_all_to(other)
+    assert moved(qtbot, window, window.exchange.import_from(one))
+    assert moved(qtbot, window, window.exchange.export_all_to(other))
     assert json.loads(one.read_text("utf-8")) == json.loads(other.read_text("utf-8")), (
         "nothing is lost on the way"
     )
-    assert window.exchange.export_to(window.book.current, tmp_path / "chat", markdown=True)
+    assert moved(qtbot, window, window.exchange.export_to(window.book.current, tmp_path / "chat", markdown=True))
     written = (tmp_path / "chat.md").read_text("utf-8")
     assert "> one\n> two" in written and written.rstrip().endswith("A *reply*.")
     window.commands.copy_chat.trigger()
@@ -329,7 +337,7 @@ def test_files_of_something_else_are_refused(tmp_path: Path, content: str) -> No
     path = tmp_path / "chats.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ArchiveError, match=r"chats\.json|this file"):
-        read_archive(path)
+        list(chats_in(path))
 
 
 def test_settings_of_an_imported_chat_are_checked(
@@ -340,11 +348,11 @@ def test_settings_of_an_imported_chat_are_checked(
     window.book.current.instruct("Be kind.", {"temperature": 0.5})
     window.book.current.draft = "x"
     path = tmp_path / "chat.json"
-    assert window.exchange.export_to(window.book.current, path, markdown=False)
+    assert moved(qtbot, window, window.exchange.export_to(window.book.current, path, markdown=False))
     table = json.loads(path.read_text("utf-8"))
     table["chats"][0]["settings"] |= {"top_k": 2.5, "top_p": "most", "seed": -1, "min_p": 0.1, "eagle": 7}
     path.write_text(json.dumps(table), "utf-8")
-    assert window.exchange.import_from(path)
+    assert moved(qtbot, window, window.exchange.import_from(path))
     asked = resolve(window.store.current, window.client.model, window.book.current)
     usual = replace(resolve(window.store.current, window.client.model, Chat()), temperature=0.5, min_p=0.1)
     assert asked == usual
@@ -356,9 +364,9 @@ def test_a_refused_file_is_told(qtbot: QtBot, open_window: OpenWindow, tmp_path:
     window = open_window()
     path = tmp_path / "photo.json"
     path.write_bytes(b"\x89PNG\r\n")
-    assert not window.exchange.import_from(path)
+    assert not moved(qtbot, window, window.exchange.import_from(path))
     assert window.notices.error.isVisible() and "photo.json" in window.notices.error.label.text()
-    assert not window.exchange.export_all_to(tmp_path / "no folder" / "x.json")
+    assert not moved(qtbot, window, window.exchange.export_all_to(tmp_path / "no folder" / "x.json"))
     assert file_name('a/b: "c"?.') == "a b c" and file_name("...") == "chat"
 
 

@@ -67,7 +67,8 @@ def test_titles_prompts_and_file_names_are_shown_as_they_are(
     window.composer.attach([file, tmp_path / "<img>"])
     assert window.composer.files.chips and "<img>" in window.composer.hint.text()
     assert rich_texts(window) == []
-    window.exchange.export_to(chat, tmp_path / "<i>a", markdown=True)
+    with qtbot.waitSignal(window.exchange.ended, timeout=20000):
+        window.exchange.export_to(chat, tmp_path / "<i>a", markdown=True)
     assert "<i>" in window.status.text() and rich_texts(window) == []
     window.commands.palette.trigger()
     assert window.dialogs.palette is not None

@@ -21,11 +21,12 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox
 from app import theme
 from app.tree_panel import animation, exports
 from app.tree_panel.animation import FRAME_MS, LAST_MS, frames_of
-from app.tree_panel.exports import Cancelled, ExportError, Form, Source, free_name, write
+from app.tree_panel.exports import ExportError, Form, Source, free_name, write
 from app.tree_panel.figure import Look, StepFigure
 from app.tree_panel.history import ReplyHistory
 from app.tree_panel.panel import TreePanel
 from app.tree_panel.token_text import visible
+from app.whole_files import Cancelled
 from engine.protocol import (
     Bonus,
     Match,
@@ -202,7 +203,7 @@ def test_a_disk_that_refuses_is_told_in_words(source: Source, tmp_path: Path, mo
     def refuse(_file: int) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(exports.os, "fsync", refuse)
+    monkeypatch.setattr("os.fsync", refuse)
     with pytest.raises(ExportError) as caught:
         write(Form.JSON, source, tmp_path / "steps.json")
     assert said in caught.value.message and caught.value.next_step
@@ -260,7 +261,10 @@ def test_nothing_is_offered_while_there_is_nothing(panel: TreePanel) -> None:
     assert all(action.text() for action in button.actions_of.values())
 
 
-def test_a_file_is_written_behind_and_the_strip_tells_of_it(panel: TreePanel, qtbot, tmp_path: Path) -> None:
+def test_a_file_is_written_behind_and_the_strip_tells_of_it(
+    panel: TreePanel, qtbot, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr("app.job.TELL_SECONDS", 0.0)
     play(panel, PLAYED)
     panel.go_to(2)
     button = panel.export_button
