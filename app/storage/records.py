@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 from app.storage import words
+from app.storage.connection import is_damage
 
 
 class ChatRecord(NamedTuple):
@@ -58,6 +59,13 @@ class MessageRecord:
 
 CHAT_COLUMNS = "id, title, own_title, created, updated, pinned, folder, draft, system_prompt, settings"
 MESSAGE_COLUMNS = "id, chat_id, parent_id, role, text, created, chosen, request_id, model, state, reason, notice, facts, runs"
+LIST = (
+    f"SELECT {CHAT_COLUMNS}, EXISTS(SELECT 1 FROM messages WHERE chat_id = chats.id) FROM chats "
+    "WHERE deleted IS NULL ORDER BY updated DESC, key DESC"
+)
+"""All chats that are not deleted, the one used last first; for :func:`chat_of`."""
+MESSAGE_TYPES = "TEXT TEXT TEXT TEXT TEXT REAL INTEGER TEXT TEXT TEXT TEXT TEXT TEXT BLOB"
+MAY_BE_NULL = ("parent_id", "reason", "runs")
 
 
 def chat_of(row: Any) -> ChatRecord:
@@ -66,9 +74,57 @@ def chat_of(row: Any) -> ChatRecord:
 
 
 def message_of(row: Any) -> MessageRecord:
-    """A row of ``MESSAGE_COLUMNS``."""
-    before, chosen, behind = row[:6], bool(row[6]), row[7:]
+    """A row of ``MESSAGE_COLUMNS``; what damage has made into something else is put right as far as it goes."""
+    values = [
+        value if value is None and name in MAY_BE_NULL else as_declared(value, declared)
+        for value, name, declared in zip(row, MESSAGE_COLUMNS.split(", "), MESSAGE_TYPES.split(), strict=True)
+    ]
+    before, chosen, behind = values[:6], bool(values[6]), values[7:]
     return MessageRecord(*before, chosen, *behind)
+
+
+# --------------------------------------------------------------------------- checking and mending
+
+
+def check_list(connection: sqlite3.Connection) -> None:
+    """Read what the list of chats is made of, all of it.
+
+    :raises sqlite3.DatabaseError: some of it cannot be read, or is of another kind than it should be.
+    """
+    names = CHAT_COLUMNS.split(", ")
+    kinds = {int: "'integer'", float: "'real', 'integer'", bool: "'integer'", str: "'text'"}
+    hints = get_type_hints(ChatRecord)
+    wrong = " OR ".join(f"typeof({name}) NOT IN ({kinds[hints[name]]})" for name in names)
+    count = connection.execute(f"SELECT count(*) FROM chats WHERE {wrong}").fetchone()[0]
+    if count:
+        raise sqlite3.DatabaseError(f"{count} rows of the list hold other things than they should")
+    for _ in connection.execute(LIST):
+        pass
+
+
+def as_declared(value: Any, declared: str) -> Any:
+    """A value that may be damaged, as its column wants it; ``declared`` is the column's type."""
+    if declared == "BLOB":
+        return value if isinstance(value, bytes) else None
+    if declared == "TEXT":
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        return value if isinstance(value, str) else "" if value is None else str(value)
+    try:
+        return int(value) if declared == "INTEGER" else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return 0
+
+
+def adopt_orphans(connection: sqlite3.Connection) -> None:
+    """Make a chat for messages whose chat is lost, called by the first words of its first prompt."""
+    connection.execute(
+        "INSERT INTO chats(id, title, created, updated) "
+        "SELECT chat_id, ifnull(nullif(trim(substr(replace(text, char(10), ' '), 1, 40)), ''), 'New chat'), created, "
+        "(SELECT max(created) FROM messages AS newer WHERE newer.chat_id = messages.chat_id) FROM messages "
+        "WHERE chat_id NOT IN (SELECT id FROM chats) "
+        "AND key = (SELECT min(key) FROM messages AS first WHERE first.chat_id = messages.chat_id)"
+    )
 
 
 def clean(text: str) -> str:
@@ -133,13 +189,29 @@ def purge_chat(connection: sqlite3.Connection, chat_id: str) -> None:
     connection.execute("DELETE FROM chats WHERE id = ?", (chat_id,))
 
 
+INDEXED = (("found_messages", "messages", "text"), ("found_titles", "chats", "title"))
+"""Full-text tables, and where their texts stand."""
+
+
 def rebuild_index(connection: sqlite3.Connection) -> None:
-    """Make both full-text tables anew from the texts."""
-    for table, source, column in (("found_messages", "messages", "text"), ("found_titles", "chats", "title")):
+    """Make both full-text tables anew from the texts, in a transaction."""
+    connection.execute("BEGIN IMMEDIATE")
+    for table, source, column in INDEXED:
         connection.execute(f"INSERT INTO {table}({table}) VALUES('delete-all')")
         rows = connection.execute(f"SELECT key, {column} FROM {source}")
         for key, text in rows:
             _index(connection, table, key, "", text)
+    connection.execute("COMMIT")
+
+
+def is_index_sound(connection: sqlite3.Connection) -> bool:
+    """Whether both full-text tables can be read; ``quick_check`` knows nothing of what is in them."""
+    try:
+        for table, _, _ in INDEXED:
+            connection.execute(f"INSERT INTO {table}({table}) VALUES('integrity-check')")
+    except sqlite3.DatabaseError as error:
+        return not is_damage(error)  # that the file is locked says nothing about it
+    return True
 
 
 def _index(connection: sqlite3.Connection, table: str, key: int | None, old: str, new: str) -> None:

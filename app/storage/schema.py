@@ -10,7 +10,9 @@ The full-text tables hold only the index (``content=''``): texts live once, in
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+from functools import lru_cache
 
 MIGRATIONS = (
     """
@@ -88,9 +90,39 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
+def lacking(connection: sqlite3.Connection) -> list[str]:
+    """What a database of :data:`VERSION` should have and this one has not, as ``table.column``.
+
+    :raises sqlite3.DatabaseError: the file is damaged.
+    """
+    there = _columns(connection)
+    return [f"{table}.{column}" for table, column in sorted(_wanted() - there)]
+
+
+@lru_cache(maxsize=1)
+def _wanted() -> frozenset[tuple[str, str]]:
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
+        migrate(fresh)
+        return _columns(fresh)
+
+
+def _columns(connection: sqlite3.Connection) -> frozenset[tuple[str, str]]:
+    """(table, column) of all."""
+    rows = connection.execute(
+        "SELECT tables.name, columns.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns "
+        "WHERE tables.type = 'table'"
+    )
+    return frozenset(rows.fetchall())
+
+
 def migrate(connection: sqlite3.Connection) -> int:
-    """Bring the database up to :data:`VERSION`, one transaction a step; returns where it began."""
+    """Bring the database up to :data:`VERSION`, one transaction a step; returns where it began.
+
+    :raises sqlite3.DatabaseError: what is there is not what its version says.
+    """
     begun = version = version_of(connection)
+    if version < 0:
+        raise sqlite3.DatabaseError(f"there is no version {version}")
     while version < VERSION:
         # ``executescript`` commits what is open first, so the transaction is part of the script.
         connection.executescript(

@@ -22,8 +22,9 @@ from app.language import mark, tr
 from app.storage import comparisons, records, steps
 from app.storage.archive import chats_in, put_hidden, write_archive
 from app.storage.comparisons import ComparisonRecord
-from app.storage.database import connect, leave_open, open_database
-from app.storage.records import CHAT_COLUMNS, MESSAGE_COLUMNS, ChatRecord, MessageRecord
+from app.storage.connection import connect
+from app.storage.database import leave_open, open_database
+from app.storage.records import MESSAGE_COLUMNS, ChatRecord, MessageRecord
 from app.storage.search import Hit, Search
 from app.storage.writer import Ticket, Writer
 from app.whole_files import Progress, unwatched
@@ -51,25 +52,41 @@ class ChatStore:
         self.problem = opened.problem
         """What was wrong with the database at the start, for people."""
         self.read_only = opened.read_only
-        self._distrusted = False
+        self._distrusted = ""
+        """What could not be read, for people."""
         self._on_trouble: Callable[[str], None] = lambda text: None
         self._reader = connect(self.path, writing=False)
         self._writer = None if opened.read_only else Writer(self.path)
         self._search = Search(self._reader)
         self._purge()
 
+    @property
+    def keeps(self) -> bool:
+        """Whether what is written comes onto the disk."""
+        return self._writer is not None and not self._writer.trouble
+
     def watch(self, on_trouble: Callable[[str], None]) -> None:
         """Have somebody told (in the writer's thread) what keeps chats from being saved."""
         self._on_trouble = on_trouble
         if self._writer is not None:
             self._writer.on_trouble = on_trouble
-            if self._writer.trouble:
-                on_trouble(self._writer.trouble)
+        if words := self._distrusted or (self._writer.trouble if self._writer is not None else ""):
+            on_trouble(words)
 
     def distrust(self, text: str) -> None:
         """Something cannot be read: say it, and have the database checked at the next start."""
-        self._distrusted = True
+        self._distrusted = text
         self._on_trouble(text)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """What cannot be read is left out and told: a damaged place must not end more than itself."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            log.error("something of the chats cannot be read: %s", error)
+            words = tr("Chats", "A part of the chats cannot be read ({error}). Start Eyrie again to have it checked.")
+            self.distrust(words.format(error=error))
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
         """Write what is queued; takes ``seconds`` at most."""
@@ -113,40 +130,51 @@ class ChatStore:
 
     def steps(self, message_id: str, request_id: str) -> Iterator[list[Step]]:
         """A finished reply's steps, some at a time; a damaged block ends them."""
-        keys = self._reader.execute(
-            "SELECT key FROM steps WHERE message_id = ? ORDER BY key", (message_id,)
-        ).fetchall()
-        for (key,) in keys:
-            row = self._reader.execute("SELECT data FROM steps WHERE key = ?", (key,)).fetchone()
-            if row is None:
-                return
-            try:
-                yield steps.unpack(row[0], request_id)
-            except ValueError as error:
-                log.error("%s", error)
-                return
+        with self._reading():
+            keys = self._reader.execute(
+                "SELECT key FROM steps WHERE message_id = ? ORDER BY key", (message_id,)
+            ).fetchall()
+            for (key,) in keys:
+                row = self._reader.execute("SELECT data FROM steps WHERE key = ?", (key,)).fetchone()
+                if row is None:
+                    return
+                try:
+                    yield steps.unpack(row[0], request_id)
+                except ValueError as error:
+                    log.error("%s", error)
+                    return
 
     def search(self, query: str, limit: int = 100) -> list[Hit]:
         """See :meth:`app.storage.search.Search.find`."""
-        return self._search.find(query, limit)
+        with self._reading():
+            return self._search.find(query, limit)
+        return []
 
     def note(self, name: str) -> str:
         """A value kept by :meth:`put_note`, or ""."""
-        row = self._reader.execute("SELECT value FROM notes WHERE name = ?", (name,)).fetchone()
-        return str(row[0]) if row else ""
+        with self._reading():
+            row = self._reader.execute("SELECT value FROM notes WHERE name = ?", (name,)).fetchone()
+            return str(row[0]) if row else ""
+        return ""
 
     def presets(self) -> list[tuple[str, str, dict[str, object]]]:
         """``(name, system prompt, settings)`` by name."""
-        rows = self._reader.execute("SELECT name, system_prompt, settings FROM presets ORDER BY name")
-        return [(name, prompt, _table(settings)) for name, prompt, settings in rows]
+        with self._reading():
+            rows = self._reader.execute("SELECT name, system_prompt, settings FROM presets ORDER BY name")
+            return [(name, prompt, _table(settings)) for name, prompt, settings in rows]
+        return []
 
     def comparisons(self, chat_id: str) -> list[ComparisonRecord]:
         """A chat's comparisons, newest first, without their contents."""
-        return comparisons.listed(self._reader, chat_id)
+        with self._reading():
+            return comparisons.listed(self._reader, chat_id)
+        return []
 
     def comparison(self, comparison_id: str) -> str:
         """What one holds, or ""."""
-        return comparisons.data_of(self._reader, comparison_id)
+        with self._reading():
+            return comparisons.data_of(self._reader, comparison_id)
+        return ""
 
     # ------------------------------------------------------------------ writing
 
@@ -317,11 +345,7 @@ class ChatStore:
 
 
 def _listed(reader: sqlite3.Connection) -> list[ChatRecord]:
-    rows = reader.execute(
-        f"SELECT {CHAT_COLUMNS}, EXISTS(SELECT 1 FROM messages WHERE chat_id = chats.id) FROM chats "
-        "WHERE deleted IS NULL ORDER BY updated DESC, key DESC"
-    )
-    return [records.chat_of(row) for row in rows]
+    return [records.chat_of(row) for row in reader.execute(records.LIST)]
 
 
 # What an import does in the writer's thread.

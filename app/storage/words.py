@@ -32,6 +32,11 @@ def terms(query: str) -> list[str]:
     return _TERM.findall(query)
 
 
+def signs(query: str) -> str:
+    """A query of nothing but signs, as an emoji or ``->``, which no index of words has; else ""."""
+    return "" if terms(query) else query.strip()
+
+
 def match(query: str) -> str:
     """An FTS5 expression: all words, each as the beginning of a word. Empty when there is none."""
     parts = []
@@ -61,6 +66,8 @@ def hits(text: str, query: str) -> list[tuple[int, int]]:
     """Where the words of a query stand in a text: ``text[start:end]``, in order and apart."""
     folded = _fold(text)
     found: list[tuple[int, int]] = []
+    if literal := signs(query):
+        found.extend(_occurrences(text, literal, dense=True))
     for term in terms(query):
         found.extend(_occurrences(folded, _fold(term), bool(_DENSE.match(term))))
     merged: list[tuple[int, int]] = []

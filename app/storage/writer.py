@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.language import tr
-from app.storage.database import back_up_if_old, closed_properly, connect
+from app.storage.connection import connect, is_damage
+from app.storage.database import back_up_if_old, closed_properly
 from app.storage.records import clean
 from app.storage.steps import pack
 from engine.protocol import Step
@@ -130,12 +131,16 @@ class Writer:
                     self._write(connection, jobs)
                     self._say("")
                     break
-                except PASSING as error:
-                    self._fail(connection, error)
-                    connection = None
-                    if self._giving_up.wait(RETRY):
-                        return
-                except Exception:
+                except Exception as error:
+                    damaged = isinstance(error, sqlite3.Error) and is_damage(error)
+                    if damaged or isinstance(error, PASSING):
+                        # Damage does not pass, but nothing is dropped in silence: the mark of this session
+                        # stays, and the next start repairs the file.
+                        self._fail(connection, error, damaged)
+                        connection = None
+                        if self._giving_up.wait(RETRY):
+                            return
+                        continue
                     # A change that can never be written must not hold up the others.
                     log.exception("a change of the chats cannot be written")
                     assert connection is not None
@@ -148,12 +153,12 @@ class Writer:
                 connection.close()
         closed_properly(self._path)
 
-    def _fail(self, connection: sqlite3.Connection | None, error: Exception) -> None:
+    def _fail(self, connection: sqlite3.Connection | None, error: Exception, damaged: bool) -> None:
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
         log.error("the chats could not be saved: %s", error)
-        self._say(str(error))
+        self._say(str(error), damaged)
 
     def _gather(self, timeout: float | None) -> list[_Job]:
         """At least one job, and those that came with it. :raises queue.Empty: none came in time."""
@@ -218,9 +223,15 @@ class Writer:
         except (sqlite3.Error, OSError) as error:
             log.warning("no backup of the chats: %s", error)
 
-    def _say(self, error: str) -> None:
+    def _say(self, error: str, damaged: bool = False) -> None:
         text = ""
-        if error:
+        if damaged:
+            text = tr(
+                "Chats",
+                "The chats' database is damaged ({error}), so what is written now is not saved. Copy what you need "
+                "and start Eyrie again: it repairs the database.",
+            ).format(error=error)
+        elif error:
             text = tr(
                 "Chats",
                 "The chats cannot be saved: {error}. They are kept in memory and saved as soon as it works.",

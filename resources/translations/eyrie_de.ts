@@ -42,6 +42,10 @@
         <translation>Ein Vergleich eines Chats in dieser Datei kommt zweimal vor.</translation>
     </message>
     <message>
+        <source>A part of the chats cannot be read ({error}). Start Eyrie again to have it checked.</source>
+        <translation>Ein Teil der Chats kann nicht gelesen werden ({error}). Starten Sie Eyrie neu, um ihn prüfen zu lassen.</translation>
+    </message>
+    <message>
         <source>Another export or import is not finished yet. Wait for it, or cancel it.</source>
         <translation>Ein anderer Export oder Import läuft noch. Warten Sie ihn ab, oder brechen Sie ihn ab.</translation>
     </message>
@@ -198,6 +202,14 @@
         <translation>Die Chats wurden von einer neueren Version von Eyrie geschrieben. Sie lassen sich hier lesen, aber Neues wird nicht aufbewahrt. Aktualisieren Sie Eyrie, oder wählen Sie mit --data-dir einen anderen Datenordner.</translation>
     </message>
     <message>
+        <source>The chats' database cannot be written ({error}): the chats can be read, but nothing new is kept. See that {file} and its folder can be written, or choose another data folder with --data-dir.</source>
+        <translation>Die Datenbank der Chats kann nicht beschrieben werden ({error}): Die Chats lassen sich lesen, aber Neues wird nicht aufbewahrt. Sorgen Sie dafür, dass {file} und der Ordner beschreibbar sind, oder wählen Sie mit --data-dir einen anderen Datenordner.</translation>
+    </message>
+    <message>
+        <source>The chats' database is damaged ({error}), so what is written now is not saved. Copy what you need and start Eyrie again: it repairs the database.</source>
+        <translation>Die Datenbank der Chats ist beschädigt ({error}), deshalb wird nicht gespeichert, was jetzt geschrieben wird. Kopieren Sie, was Sie brauchen, und starten Sie Eyrie neu: Es repariert die Datenbank.</translation>
+    </message>
+    <message>
         <source>The chats' database was damaged. {saved} The damaged file is kept as {file} in the data folder; if chats are missing, keep it for a repair.</source>
         <translation>Die Datenbank der Chats war beschädigt. {saved} Die beschädigte Datei liegt als {file} im Datenordner; falls Chats fehlen, bewahren Sie sie für eine Reparatur auf.</translation>
     </message>
@@ -244,6 +256,10 @@
     <message>
         <source>the chats cannot be saved now</source>
         <translation>die Chats können gerade nicht gespeichert werden</translation>
+    </message>
+    <message>
+        <source>they were written by a newer version of Eyrie, which keeps them differently. Update Eyrie, or choose another data folder with --data-dir</source>
+        <translation>Sie wurden von einer neueren Version von Eyrie geschrieben, die sie anders aufbewahrt. Aktualisieren Sie Eyrie, oder wählen Sie mit --data-dir einen anderen Datenordner</translation>
     </message>
     <message numerus="yes">
         <source>{count} chats exported to {path}</source>

@@ -41,6 +41,10 @@
         <translation>このファイルのチャットに、同じ比較が二度含まれています。</translation>
     </message>
     <message>
+        <source>A part of the chats cannot be read ({error}). Start Eyrie again to have it checked.</source>
+        <translation>チャットの一部を読めません ({error})。Eyrie を再起動すると検査されます。</translation>
+    </message>
+    <message>
         <source>Another export or import is not finished yet. Wait for it, or cancel it.</source>
         <translation>別のエクスポートまたはインポートがまだ終わっていません。終わるのを待つか、中止してください。</translation>
     </message>
@@ -197,6 +201,14 @@
         <translation>これらのチャットは新しいバージョンの Eyrie で書かれています。ここで読めますが、新しい内容は保存されません。Eyrie を更新するか、--data-dir で別のデータフォルダーを選んでください。</translation>
     </message>
     <message>
+        <source>The chats' database cannot be written ({error}): the chats can be read, but nothing new is kept. See that {file} and its folder can be written, or choose another data folder with --data-dir.</source>
+        <translation>チャットのデータベースに書き込めません ({error})。チャットは読めますが、新しい内容は保存されません。{file} とそのフォルダーに書き込めるようにするか、--data-dir で別のデータフォルダーを選んでください。</translation>
+    </message>
+    <message>
+        <source>The chats' database is damaged ({error}), so what is written now is not saved. Copy what you need and start Eyrie again: it repairs the database.</source>
+        <translation>チャットのデータベースが破損しているため ({error})、いま書かれる内容は保存されません。必要なものをコピーして Eyrie を再起動すると、データベースが修復されます。</translation>
+    </message>
+    <message>
         <source>The chats' database was damaged. {saved} The damaged file is kept as {file} in the data folder; if chats are missing, keep it for a repair.</source>
         <translation>チャットのデータベースが壊れていました。{saved} 壊れたファイルは {file} としてデータフォルダーに残しています。足りないチャットがあれば、修復のために保管してください。</translation>
     </message>
@@ -243,6 +255,10 @@
     <message>
         <source>the chats cannot be saved now</source>
         <translation>今はチャットを保存できません</translation>
+    </message>
+    <message>
+        <source>they were written by a newer version of Eyrie, which keeps them differently. Update Eyrie, or choose another data folder with --data-dir</source>
+        <translation>保存形式の異なる新しいバージョンの Eyrie で書かれています。Eyrie を更新するか、--data-dir で別のデータフォルダーを選んでください</translation>
     </message>
     <message numerus="yes">
         <source>{count} chats exported to {path}</source>

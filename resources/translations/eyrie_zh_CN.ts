@@ -41,6 +41,10 @@
         <translation>此文件中某个聊天的一项对比出现了两次。</translation>
     </message>
     <message>
+        <source>A part of the chats cannot be read ({error}). Start Eyrie again to have it checked.</source>
+        <translation>部分聊天无法读取（{error}）。请重新启动 Eyrie 以进行检查。</translation>
+    </message>
+    <message>
         <source>Another export or import is not finished yet. Wait for it, or cancel it.</source>
         <translation>另一项导出或导入尚未完成。请等待其完成，或将其取消。</translation>
     </message>
@@ -197,6 +201,14 @@
         <translation>这些聊天由更新版本的 Eyrie 写入。这里可以阅读，但新内容不会保存。请更新 Eyrie，或用 --data-dir 选择其他数据文件夹。</translation>
     </message>
     <message>
+        <source>The chats' database cannot be written ({error}): the chats can be read, but nothing new is kept. See that {file} and its folder can be written, or choose another data folder with --data-dir.</source>
+        <translation>无法写入聊天数据库（{error}）：聊天可以阅读，但新内容不会保存。请确认 {file} 及其文件夹可写，或用 --data-dir 选择其他数据文件夹。</translation>
+    </message>
+    <message>
+        <source>The chats' database is damaged ({error}), so what is written now is not saved. Copy what you need and start Eyrie again: it repairs the database.</source>
+        <translation>聊天数据库已损坏（{error}），现在写入的内容不会保存。请复制需要的内容并重新启动 Eyrie：它会修复数据库。</translation>
+    </message>
+    <message>
         <source>The chats' database was damaged. {saved} The damaged file is kept as {file} in the data folder; if chats are missing, keep it for a repair.</source>
         <translation>聊天数据库已损坏。{saved}损坏的文件以 {file} 为名保留在数据文件夹中；若有聊天缺失，请留着它以便修复。</translation>
     </message>
@@ -243,6 +255,10 @@
     <message>
         <source>the chats cannot be saved now</source>
         <translation>目前无法保存聊天</translation>
+    </message>
+    <message>
+        <source>they were written by a newer version of Eyrie, which keeps them differently. Update Eyrie, or choose another data folder with --data-dir</source>
+        <translation>它们由更新版本的 Eyrie 以不同的方式写入。请更新 Eyrie，或用 --data-dir 选择其他数据文件夹</translation>
     </message>
     <message numerus="yes">
         <source>{count} chats exported to {path}</source>

@@ -174,7 +174,7 @@ def test_one_bad_change_does_not_hold_up_the_others(open_store: Callable[[], Cha
 def test_trouble_with_the_disk_is_told_and_over_when_it_is_over(
     open_store: Callable[[], ChatStore], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("app.storage.connection.BUSY_SECONDS", 0.05)
     monkeypatch.setattr("app.storage.writer.RETRY", 0.05)
     store = open_store()
     fill(store, 1)
@@ -317,6 +317,7 @@ def test_the_search_finds_titles_and_contents(open_store: Callable[[], ChatStore
     rows = (
         ("fox", "About foxes", "Where do they live?", "In the <b>forest</b>, near Café Größe."),
         ("sky", "Sky", "Why is it blue?", "Sunlight is scattered."),
+        ("odd", "100 % 🦊", "What is NEAR(a, b)?", "It’s “so”: a -> b; 🦊🏽 or \\d+_%."),
         ("lima", "日本の首都", "首都はどこですか", "東京都です。"),
     )
     for name, title, prompt, reply in rows:
@@ -331,7 +332,9 @@ def test_the_search_finds_titles_and_contents(open_store: Callable[[], ChatStore
     assert found("fox") == ["fox"] and found("FORE") == ["fox"] and found("cafe grosse") == []
     assert found("cafe große") == ["fox"] and found("live where") == ["fox"]
     assert found("京都") == ["lima"] and found("首都") == ["lima"] and found("都京") == []
-    assert found('"') == found("") == found("*") == [] and found("blue OR fox") == []
+    assert found('"') == found("") == found("*") == found("' OR 1=1 --") == [] and found("blue OR fox") == []
+    assert found("🦊") == found("->") == found("%") == found("NEAR(a") == found("“so") == ["odd"], "signs, too"
+    assert [store.search("🦊")[0].snippet.text[a:b] for a, b in store.search("🦊")[0].snippet.hits] == ["🦊"]
     hit = store.search("forest")[0]
     assert hit.message_id == "fox2"
     assert [hit.snippet.text[start:end] for start, end in hit.snippet.hits] == ["forest"]
