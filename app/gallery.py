@@ -21,36 +21,15 @@ from app.hub.token_dialog import TokenDialog
 from app.licence_dialog import LicenceDialog
 from app.main_window import MainWindow
 from app.rehearsal import REHEARSAL_MODEL
+from app.rehearsal_methods import METHODS
 from app.settings.dialog import SettingsDialog
 from app.settings.model_dialog import ModelSettingsDialog
 from app.shortcut_list import ShortcutList
 from app.tour import Tour
-from engine.protocol import MethodInfo, MethodSetting, Needs, SettingKind, Shape
 from engine.protocol.hub import TokenSource
 from engine.protocol.hub_messages import Account
 
-METHODS = (
-    MethodInfo("plain", "Plain decoding", "One token at a time.", Needs.NOTHING, Shape.CHAIN, drafts=False),
-    MethodInfo(
-        "tree", "Dynamic tree", "The head guesses a tree of tokens, and the target checks it in one pass.", Needs.HEAD,
-        Shape.TREE,
-        (
-            MethodSetting("nodes", "Nodes", "Tokens checked in one pass of the target.", SettingKind.INTEGER, None, 2, 128),
-            MethodSetting("worth", "Least worth", "Guesses less likely are left out.", SettingKind.NUMBER, 0.1, 0.0, 1.0),
-            MethodSetting(
-                "acceptance", "Acceptance", "Which guesses are kept.", SettingKind.CHOICE, "exact",
-                choices=("exact", "typical"), lossy=("typical",),
-            ),
-            MethodSetting("draw", "Draw guesses", "Guesses are drawn and not the likeliest.", SettingKind.SWITCH, False),
-        ),
-    ),
-    MethodInfo("lookup", "Prompt lookup", "Looks for the last words in the text before.", Needs.NOTHING, Shape.CHAIN),
-    MethodInfo(
-        "medusa", "Medusa", "Several heads guess a token each.", Needs.MEDUSA_HEADS, Shape.TREE,
-        problem="No Medusa heads are loaded.",
-    ),
-)  # fmt: skip
-MODEL = replace(REHEARSAL_MODEL, methods=METHODS, method="tree", thinking_optional=True)
+MODEL = replace(REHEARSAL_MODEL, methods=METHODS, method="eagle3", thinking_optional=True)
 """A model for which every part of its dialog is shown."""
 
 

@@ -2,23 +2,20 @@
 
 It needs no model. The pictures made by ``--screenshots`` and the tests of the
 window run on it, through the same client, panel and transcript as a real engine.
-The trees are drawn from a seeded generator: every event obeys the protocol's
-invariants (parents before children, accepted path, pieces that join to the text).
+How a reply is drafted is made up by :mod:`app.rehearsal_steps`.
 """
 
 from __future__ import annotations
 
 import queue
 import random
-import re
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from app.rehearsal_steps import StepMaker, token_id, tokenise
 from app.transport import CommandSource
 from engine.protocol import (
-    Bonus,
     Command,
     Event,
     Failed,
@@ -43,10 +40,8 @@ from engine.protocol import (
     Step,
     StepTimes,
     Stop,
-    TreeNode,
     Unload,
     Unloaded,
-    Verdict,
 )
 
 REHEARSAL_MODEL = ModelInfo(
@@ -63,18 +58,6 @@ REHEARSAL_MODEL = ModelInfo(
     licence_name="Gemma Terms of Use",
     licence_text="Gemma is provided under and subject to the Gemma Terms of Use.",
 )
-
-DECOYS = (" the", " a", " of", " and", " to", ",", " is", " in", " that", " for", " it", ".", " with", " as")
-
-
-def tokenise(text: str) -> list[str]:
-    """Cut a text into pieces about the size of a model's tokens; they join to the text."""
-    return re.findall(r"\n|[ ]?[^\W\d_]{1,7}|[ ]?\d|[ ]?[^\w\s]|\s|_", text)
-
-
-def token_id(text: str) -> int:
-    return zlib.crc32(text.encode()) % 262144
-
 
 def narrow(asked: MeasureMargin) -> MarginMeasured:
     """A margin of a tenth of a logit between the first two candidates, and half as much noise."""
@@ -155,6 +138,7 @@ class RehearsalEngine:
         self._script = script
         self._random = random.Random(seed)
         self._eagle = True
+        self._method = ""
         self._stopped = False
         self._shut = False
 
@@ -191,6 +175,7 @@ class RehearsalEngine:
         script = self._script
         begun = time.perf_counter()
         self._eagle = request.settings.eagle and script.model.head_name is not None
+        self._method = request.settings.method
         self._stopped = False
         prompt = sum(len(tokenise(message.content)) for message in request.messages)
         emit(Started(request.request_id, prompt, 0))
@@ -260,11 +245,12 @@ class RehearsalEngine:
             return
         times = StepTimes(0.0, 0.05, 0.0, 0.002)
         yield Step(request_id, 0, (Piece(token_id(tokens[0]), tokens[0], Origin.TARGET),), times)
+        maker = StepMaker(self._random, request_id)
         at = 1
         while at < len(tokens):
             index = tally.steps + 1
             if self._eagle:
-                step = self._tree_step(request_id, index, tokens, at)
+                step = maker.make(self._method, index, tokens, at)
             else:
                 piece = Piece(token_id(tokens[at]), tokens[at], Origin.TARGET)
                 step = Step(request_id, index, (piece,), times)
@@ -277,49 +263,3 @@ class RehearsalEngine:
         seconds = tokens / self._script.tokens_per_second
         shares = (0.18, 0.74, 0.02, 0.06) if eagle else (0.0, 0.92, 0.0, 0.08)
         return StepTimes(*(seconds * share for share in shares))
-
-    def _tree_step(self, request_id: str, index: int, tokens: list[str], at: int) -> Step:
-        """One step whose root is ``tokens[at - 1]``: a tree, its accepted path, a bonus token."""
-        chance = self._random
-        accepted_count = min(chance.choice((0, 1, 1, 2, 2, 3, 3, 4)), len(tokens) - at - 1)
-        depth = min(5, accepted_count + chance.choice((1, 1, 2)))
-        root = tokens[at - 1]
-        nodes = [TreeNode(token_id(root), root, -1, 0, 1.0, 1.0, Verdict.ROOT)]
-        path: list[int] = []
-        spine = 0
-        for level in range(1, depth + 1):
-            right = tokens[at + level - 1] if level <= accepted_count else None
-            probability = chance.uniform(0.45, 0.95)
-            chosen = -1
-            for place, text in enumerate(self._siblings(right, tokens, at + level - 1)):
-                share = probability if place == 0 else (1 - probability) * 0.5**place
-                verdict = Verdict.ACCEPTED if text == right else Verdict.REJECTED
-                parent = nodes[spine]
-                nodes.append(
-                    TreeNode(
-                        token_id(text), text, spine, level, share, parent.path_probability * share, verdict,
-                        min(0.999, share * chance.uniform(0.6, 1.2)) if level <= accepted_count + 1 else None,
-                    )
-                )  # fmt: skip
-                if chosen < 0:
-                    chosen = len(nodes) - 1
-            if right is not None:
-                path.append(chosen)
-            spine = chosen
-        emitted = tokens[at : at + accepted_count + 1]
-        pieces = tuple(
-            Piece(token_id(text), text, Origin.DRAFT if place < accepted_count else Origin.TARGET)
-            for place, text in enumerate(emitted)
-        )
-        last = path[-1] if path else 0
-        bonus = Bonus(token_id(emitted[-1]), emitted[-1], last, chance.uniform(0.4, 0.98))
-        return Step(
-            request_id, index, pieces, StepTimes(0, 0, 0, 0), tuple(nodes), tuple(path), bonus, Mode.EAGLE
-        )
-
-    def _siblings(self, right: str | None, tokens: list[str], place: int) -> list[str]:
-        """Children of one parent: the right one first if it is drafted, never the right one twice."""
-        true = tokens[place] if place < len(tokens) else None
-        pool = [text for text in self._random.sample(DECOYS, 5) if text not in (right, true)]
-        count = self._random.choice((1, 2, 2, 3))
-        return ([right] if right is not None else []) + pool[: count if right is None else count - 1]

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QDeadlineTimer, QEventLoop, QTimer
@@ -25,12 +26,13 @@ from app.language import installing
 from app.language.choice import Language
 from app.main_window import MainWindow
 from app.markdown import formulas, sample
-from app.rehearsal import RehearsalEngine, Script
+from app.rehearsal import REHEARSAL_MODEL, RehearsalEngine, Script
+from app.rehearsal_methods import LOOKAHEAD, LOOKUP, METHODS, TREE
 from app.settings.store import SettingsStore
 from app.theme import ThemeChoice
 from app.tour import Tour
 from app.transport import PROJECT_ROOT, ThreadTransport
-from engine.protocol import Failed, Generate
+from engine.protocol import Failed, Generate, Step
 
 SCALES = (1.0, 1.5)
 SIZE = (1320, 860)
@@ -60,7 +62,15 @@ LIST = (
     "Name the planets of the solar system in order.",
     "1. Mercury\n2. Venus\n3. Earth\n4. Mars\n5. Jupiter\n6. Saturn\n7. Uranus\n8. Neptune",
 )
-REPLIES = dict([SHORT, CODE, STORY, LIST, (sample.PROMPT, sample.REPLY)])
+RHYME = (
+    "Write the first verses of The Wheels on the Bus.",
+    "The wheels on the bus go round and round, round and round, round and round. The wheels on the bus go round "
+    "and round, all day long.\n\nThe wipers on the bus go swish, swish, swish; swish, swish, swish; swish, swish, "
+    "swish. The wipers on the bus go swish, swish, swish, all day long.\n\nThe horn on the bus goes beep, beep, "
+    "beep; beep, beep, beep; beep, beep, beep. The horn on the bus goes beep, beep, beep, all day long.",
+)
+"""Something that repeats itself: guesses that are copied from it are often right."""
+REPLIES = dict([SHORT, CODE, STORY, LIST, RHYME, (sample.PROMPT, sample.REPLY)])
 
 
 def _reply(request: Generate) -> str:
@@ -98,7 +108,8 @@ class Studio:
         self.store = SettingsStore(Path(self._data.name))
         self.store.update(theme=theme, licences_seen=("Gemma Terms of Use",))
         style.apply(app, theme, None)
-        self.engine = RehearsalEngine(Script(_reply, tokens_per_second=600, chunk_seconds=0.0))
+        model = replace(REHEARSAL_MODEL, methods=METHODS, method=TREE.id)
+        self.engine = RehearsalEngine(Script(_reply, model, tokens_per_second=600, chunk_seconds=0.0))
         self.client = EngineClient(lambda: ThreadTransport(self.engine.run))
         self.window = MainWindow(
             self.client, self.store, Path(self._data.name), hub=lambda: ThreadTransport(RehearsalHub().run)
@@ -168,12 +179,35 @@ def play(studio: Studio) -> None:
     studio.picture("8-search")
     window.chat_list.search.clear()
     picture_markdown(studio)
+    picture_methods(studio)
     for number, exhibit in enumerate(exhibits(), 20):
         widget = exhibit.open(window)
         widget.show()
         studio.wait(lambda exhibit=exhibit, widget=widget: exhibit.ready(widget))
         studio.picture(f"{number}-{exhibit.name}", window if isinstance(widget, Tour) else widget)
         put_away(widget)
+
+
+def picture_methods(studio: Studio) -> None:
+    """Guesses that are no tree: a chain copied from earlier text, and n-grams beside their window."""
+    window = studio.window
+    window.commands.panel.setChecked(True)
+    for number, method in enumerate((LOOKUP, LOOKAHEAD), 12):
+        window.commands.methods.method_chosen.emit(method.id)
+        window.book.new()
+        studio.say(RHYME[0])
+        request = window.book.current.messages[-1].request_id
+        history = window.panel.history
+        assert history is not None
+        best = max((history.step(position) for position in range(len(history))), key=_told)
+        window.panel.show_step(request, best.index)
+        studio.picture(f"{number}-{method.id}")
+    window.commands.methods.method_chosen.emit("")
+
+
+def _told(step: Step) -> tuple[int, int]:
+    """How much a step has to show: guesses that stood, then guesses."""
+    return len(step.accepted), len(step.nodes)
 
 
 def picture_markdown(studio: Studio) -> None:

@@ -27,7 +27,7 @@ LEFT_OUT = {
     "screenshots.py": "speaks to a terminal",
     "transport.py": "its texts are details for a report",
     "rehearsal.py": "plays the part of the engine",
-    "gallery.py": "plays the part of the engine",
+    "rehearsal_methods.py": "plays the part of the engine",
     "sample.py": "plays the part of a model",
 }
 

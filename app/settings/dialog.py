@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QDoubleSpinBox,
     QFormLayout,
     QFrame,
-    QHBoxLayout,
     QLabel,
     QScrollArea,
     QSpinBox,
@@ -25,6 +24,7 @@ from PySide6.QtWidgets import (
 
 from app.language import installing, mark, tr
 from app.language.choice import OWN_NAMES, Language
+from app.settings.optional_number import OptionalNumber
 from app.settings.own_values import FIELDS
 from app.settings.store import LIMITS, Settings, SettingsStore
 from app.spin_text import indent
@@ -39,47 +39,14 @@ THEMES = (
 )
 
 
-class OptionalNumber(QWidget):
-    """A whole number that may be left to somebody else: a tick box and a number."""
-
-    def __init__(
-        self, field: str, label: str, automatic: str, fallback: int, changed: Callable[[], None]
-    ) -> None:
-        super().__init__()
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        self.automatic = QCheckBox(automatic)
-        self.automatic.setAccessibleName(
-            tr("Settings", "{setting}: {choice}").format(setting=label, choice=automatic)
-        )
-        self.number = QSpinBox()
-        low, high = LIMITS[field]
-        self.number.setRange(int(low), int(high))
-        self.number.setAccessibleName(label)
-        indent(self.number)
-        self._fallback = fallback
-        row.addWidget(self.automatic)
-        row.addWidget(self.number)
-        row.addStretch(1)
-        self.automatic.toggled.connect(self.number.setDisabled)
-        self.automatic.toggled.connect(lambda _: changed())
-        self.number.valueChanged.connect(lambda _: changed())
-
-    def value(self) -> int | None:
-        return None if self.automatic.isChecked() else self.number.value()
-
-    def set_value(self, value: int | None) -> None:
-        self.automatic.setChecked(value is None)
-        self.number.setDisabled(value is None)
-        _show(self.number, self._fallback if value is None else value)
-
-
 class SettingsDialog(QDialog):
     """Shows and changes a :class:`SettingsStore`."""
 
-    def __init__(self, store: SettingsStore, parent: QWidget | None = None) -> None:
+    def __init__(self, store: SettingsStore, parent: QWidget | None = None, follows: bool = False) -> None:
+        """``follows``: the window changes its language by itself."""
         super().__init__(parent)
         self._store = store
+        self._follows = follows
         self._filling = False
         self.setWindowTitle(tr("Settings", "Settings"))
         outer = QVBoxLayout(self)
@@ -225,7 +192,11 @@ class SettingsDialog(QDialog):
         for language, own_name in OWN_NAMES.items():
             self.language.addItem(own_name, language)
         self.language.currentIndexChanged.connect(lambda _: self._changed())
-        self.restart_note = QLabel(tr("Settings", "Eyrie speaks it when it is started the next time."))
+        self.restart_note = QLabel(
+            tr("Settings", "The window speaks it once these settings are closed and nothing is being written.")
+            if self._follows
+            else tr("Settings", "Eyrie speaks it when it is started the next time.")
+        )
         self.restart_note.setProperty("textRole", "small")
         self.restart_note.setWordWrap(True)
         self.restart_note.hide()

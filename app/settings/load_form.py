@@ -12,15 +12,13 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
     QPushButton,
-    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
 
 from app.language import mark, tr
 from app.settings.loading import WEIGHT_FORMATS, LoadOptions
-from app.settings.store import LIMITS
-from app.spin_text import indent
+from app.settings.optional_number import OptionalNumber
 
 USUAL_CONTEXT = 4096
 NAMES = dict(
@@ -44,16 +42,9 @@ class LoadForm(QFormLayout):
 
     def __init__(self) -> None:
         super().__init__()
-        self.automatic = QCheckBox(tr("Loading", "Automatic"))
-        self.automatic.setAccessibleName(tr("Loading", "Context: automatic"))
-        self.context = QSpinBox()
-        low, high = LIMITS["context"]
-        self.context.setRange(int(low), int(high))
-        self.context.setSingleStep(1024)
-        self.context.setValue(USUAL_CONTEXT)
-        self.context.setAccessibleName(tr("Loading", "Context (tokens)"))
-        indent(self.context)
-        self.automatic.toggled.connect(self.context.setDisabled)
+        label = tr("Loading", "Context (tokens)")
+        self.context = OptionalNumber("context", label, tr("Loading", "Automatic"), USUAL_CONTEXT)
+        self.context.number.setSingleStep(1024)
         self.weights = QComboBox()
         self.weights.setAccessibleName(tr("Loading", "Weights"))
         for name, words in NAMES.items():
@@ -79,15 +70,11 @@ class LoadForm(QFormLayout):
         drafting = QVBoxLayout()
         drafting.addWidget(self.draft)
         drafting.addLayout(buttons)
-        context = QHBoxLayout()
-        context.addWidget(self.automatic)
-        context.addWidget(self.context)
-        context.addStretch(1)
         for text, tip, part in (
             (
-                tr("Loading", "Context (tokens)"),
+                label,
                 tr("Loading", "How long a chat can get. A longer one needs more memory."),
-                context,
+                self.context,
             ),
             (tr("Loading", "Weights"), tr("Loading", "Of files that are not quantised yet."), self.weights),
             ("", "", self.double_quant),
@@ -103,9 +90,7 @@ class LoadForm(QFormLayout):
         self.fill(LoadOptions())
 
     def fill(self, options: LoadOptions) -> None:
-        self.automatic.setChecked(not options.context)
-        self.context.setDisabled(not options.context)
-        self.context.setValue(options.context or USUAL_CONTEXT)
+        self.context.set_value(options.context or None)
         self.weights.setCurrentIndex(WEIGHT_FORMATS.index(options.weight_format))
         self.double_quant.setChecked(options.double_quant)
         self.draft.setText(options.draft)
@@ -113,7 +98,7 @@ class LoadForm(QFormLayout):
 
     def entered(self) -> LoadOptions:
         return LoadOptions(
-            0 if self.automatic.isChecked() else self.context.value(),
+            self.context.value() or 0,
             self.weights.currentData(),
             self.double_quant.isChecked() and self.double_quant.isEnabled(),
             self.draft.text(),

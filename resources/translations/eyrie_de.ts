@@ -2247,10 +2247,6 @@
         <translation>Kontext (Token)</translation>
     </message>
     <message>
-        <source>Context: automatic</source>
-        <translation>Kontext: automatisch</translation>
-    </message>
-    <message>
         <source>Draft model</source>
         <translation>Entwurfsmodell</translation>
     </message>
@@ -3829,6 +3825,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>The settings file could not be read, so the defaults apply.</source>
         <translation>Die Einstellungsdatei konnte nicht gelesen werden, daher gelten die Standardwerte.</translation>
+    </message>
+    <message>
+        <source>The window speaks it once these settings are closed and nothing is being written.</source>
+        <translation>Das Fenster spricht sie, sobald diese Einstellungen geschlossen sind und gerade nichts geschrieben wird.</translation>
     </message>
     <message>
         <source>Theme</source>

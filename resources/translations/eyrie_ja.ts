@@ -2221,10 +2221,6 @@
         <translation>コンテキスト (トークン)</translation>
     </message>
     <message>
-        <source>Context: automatic</source>
-        <translation>コンテキスト: 自動</translation>
-    </message>
-    <message>
         <source>Draft model</source>
         <translation>ドラフトモデル</translation>
     </message>
@@ -3784,6 +3780,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>The settings file could not be read, so the defaults apply.</source>
         <translation>設定ファイルを読めなかったため、既定値を使います。</translation>
+    </message>
+    <message>
+        <source>The window speaks it once these settings are closed and nothing is being written.</source>
+        <translation>この設定を閉じ、書き込み中のものがなくなると、ウィンドウがこの言語に切り替わります。</translation>
     </message>
     <message>
         <source>Theme</source>

@@ -2221,10 +2221,6 @@
         <translation>上下文（词元）</translation>
     </message>
     <message>
-        <source>Context: automatic</source>
-        <translation>上下文：自动</translation>
-    </message>
-    <message>
         <source>Draft model</source>
         <translation>草稿模型</translation>
     </message>
@@ -3784,6 +3780,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>The settings file could not be read, so the defaults apply.</source>
         <translation>无法读取设置文件，因此使用默认值。</translation>
+    </message>
+    <message>
+        <source>The window speaks it once these settings are closed and nothing is being written.</source>
+        <translation>关闭此设置且没有内容正在生成时，窗口会切换为该语言。</translation>
     </message>
     <message>
         <source>Theme</source>

@@ -9,17 +9,17 @@ from pathlib import Path
 from pytestqt.qtbot import QtBot
 
 from app.method_menu import can_draft, method_in_use
+from app.rehearsal import REHEARSAL_MODEL
+from app.rehearsal_methods import LOOKUP, MEDUSA, PLAIN, TREE
 from app.settings.loading import LoadOptions, complete, last_command, options_for, with_options
 from app.settings.model_dialog import ModelSettingsDialog
 from app.settings.per_model import ModelSettings, of_model
 from app.settings.store import FILE_NAME, Settings, SettingsStore
-from engine.protocol import Generate, Load, MethodInfo, Needs, Shape
+from engine.protocol import Generate, Load
 from tests.app.conftest import OpenWindow
 from tests.app.fake_engine import SENTENCE, Script, say
-from tests.app.test_model_settings import LOOKUP, MEDUSA, MODEL, TREE
 
-PLAIN = MethodInfo("plain", "Plain", "Token by token.", Needs.NOTHING, Shape.CHAIN, drafts=False)
-METHODS = replace(MODEL, methods=(PLAIN, TREE, LOOKUP, MEDUSA))
+METHODS = replace(REHEARSAL_MODEL, methods=(PLAIN, TREE, LOOKUP, MEDUSA), method="eagle3", thinking_optional=True)
 
 
 def entries(window) -> dict[str, bool]:
@@ -34,24 +34,24 @@ def entries(window) -> dict[str, bool]:
 def test_a_method_is_chosen_beside_the_switch(qtbot: QtBot, open_window: OpenWindow) -> None:
     window = open_window(Script(say("A reply."), model=METHODS, chunk_seconds=0.0))
     assert entries(window) == {
-        "Automatic (Dynamic tree)": True,
-        "Dynamic tree": False,
+        "Automatic (EAGLE-3)": True,
+        "EAGLE-3": False,
         "Prompt lookup": False,
     }
     absent = next(action for action in window.commands.methods.actions() if "Medusa" in action.text())
     assert not absent.isEnabled() and absent.toolTip() == MEDUSA.problem, "it stands there with what it lacks"
     button = window.top_bar.button(window.commands.eagle)
-    assert button.text() == "Dynamic tree on"
+    assert button.text() == "EAGLE-3 on"
     window.commands.eagle.setChecked(False)
-    assert button.text() == "Dynamic tree off"
+    assert button.text() == "EAGLE-3 off"
     lookup = next(each for each in window.commands.methods.actions() if each.text() == "Prompt lookup")
     lookup.trigger()
     assert button.text() == "Prompt lookup on", "who chooses a method wants to see it at work"
-    assert entries(window)["Prompt lookup"] and not entries(window)["Automatic (Dynamic tree)"]
+    assert entries(window)["Prompt lookup"] and not entries(window)["Automatic (EAGLE-3)"]
     window.send_prompt("Hello")
     qtbot.waitUntil(lambda: bool(window.engine_.sent(Generate)), timeout=20000)
-    assert window.engine_.sent(Generate)[0].settings.method == "lookup"
-    assert of_model(window.store.current, METHODS).method == "lookup"
+    assert window.engine_.sent(Generate)[0].settings.method == "prompt-lookup"
+    assert of_model(window.store.current, METHODS).method == "prompt-lookup"
 
 
 def test_a_method_chosen_during_a_reply_is_told_to_be_for_the_next(qtbot: QtBot, open_window: OpenWindow) -> None:
@@ -60,7 +60,7 @@ def test_a_method_chosen_during_a_reply_is_told_to_be_for_the_next(qtbot: QtBot,
     lookup.trigger()
     assert not window.toast.isVisible()
     window.send_prompt("Hello")
-    next(each for each in window.commands.methods.actions() if each.text() == "Dynamic tree").trigger()
+    next(each for each in window.commands.methods.actions() if each.text() == "EAGLE-3").trigger()
     assert window.toast.isVisible() and "next reply" in window.toast.label.text()
     assert not window.toast.button.isVisible()
     window.replies.stop()
@@ -72,8 +72,8 @@ def test_a_model_without_a_head_can_still_draft() -> None:
         METHODS, head_name=None, methods=(PLAIN, replace(TREE, problem="No head."), LOOKUP), method="plain"
     )
     assert not can_draft(bare, ModelSettings()) and method_in_use(bare, ModelSettings()) == PLAIN
-    assert can_draft(bare, ModelSettings(method="lookup"))
-    assert method_in_use(bare, ModelSettings(method="tree")) == PLAIN, "it is not there any more"
+    assert can_draft(bare, ModelSettings(method="prompt-lookup"))
+    assert method_in_use(bare, ModelSettings(method="eagle3")) == PLAIN, "it is not there any more"
     assert not can_draft(None, ModelSettings())
 
 
@@ -128,8 +128,7 @@ def test_loading_is_set_per_model(qtbot: QtBot, store: SettingsStore, look) -> N
     dialog.show()
     form = dialog.load_form
     assert form.entered() == LoadOptions()
-    form.automatic.setChecked(False)
-    form.context.setValue(16384)
+    form.context.set_value(16384)
     form.weights.setCurrentIndex(form.weights.findData("nf4"))
     form.double_quant.setChecked(True)
     form.draft.setText("/models/small")
