@@ -12,6 +12,7 @@ from engine.heads.choosing import Measured, Reading
 from engine.heads.loading import Keep, load_head
 from engine.heads.projections import MakeLinear, dense_linear, int8_linear, placed_linear
 from engine.models.decoder import Decoder
+from engine.paths import name_of
 from engine.placement import Placement
 from engine.prompting import ChatFormat
 from engine.protocol import Message, Role
@@ -90,7 +91,7 @@ def equip(
             )
             eagle, medusa, notes = loaded.eagle, loaded.medusa, loaded.notes
             memory += loaded.memory_bytes()
-            name, problem = head.name, None
+            name, problem = name_of(head), None
         except HeadError as error:
             problem = f"{error.message} {error.next_step}".strip()
     small, draft_problem = _draft(tokenizer, draft, report)

@@ -52,3 +52,11 @@ def _made(folder: Path) -> Path:
             f"Free space or change its permissions, or set {DATA_DIR_VARIABLE} to a folder that can be written.",
         ) from error
     return folder
+
+
+def name_of(folder: Path) -> str:
+    """The folder's name; of a snapshot in the hub cache, which is called by its commit, the repository's."""
+    top = folder.parent.parent.name
+    if folder.parent.name == "snapshots" and top.startswith("models--"):
+        return top.removeprefix("models--").replace("--", "/")
+    return folder.name

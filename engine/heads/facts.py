@@ -24,6 +24,7 @@ from engine.heads.sizes import verify_sizes
 from engine.heads.strictness import verify_header
 from engine.heads.thoughts import Thoughts, of_head, of_template, template_in
 from engine.models.config import DecoderConfig
+from engine.paths import name_of
 
 _BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 
@@ -94,7 +95,7 @@ class TargetFacts:
             ) from error
         if not isinstance(raw, dict):
             raise ModelError(f"{folder / CONFIG} is not a JSON object.", "Choose another folder.")
-        return cls.from_config(raw, folder.name, template_in(folder))
+        return cls.from_config(raw, name_of(folder), template_in(folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +210,7 @@ class HeadFacts:
     @classmethod
     def from_folder(cls, folder: Path) -> HeadFacts:
         """From a head's folder, reading no weights (raises HeadError)."""
-        return cls.from_files(read_json(folder / CONFIG), stored_tensors(folder), folder.name)
+        return cls.from_files(read_json(folder / CONFIG), stored_tensors(folder), name_of(folder))
 
 
 def header(content: Mapping[str, Any]) -> dict[str, Stored]:

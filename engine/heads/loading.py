@@ -31,6 +31,7 @@ from engine.heads.medusa import MedusaCheckpoint, MedusaHeads
 from engine.heads.pairing import Pairing, require_fit
 from engine.heads.projections import MakeLinear, int8_linear
 from engine.models.decoder import Decoder
+from engine.paths import name_of
 
 Prompts = Callable[[], Sequence[Sequence[int]]]
 """Gives a few prompts as token ids; asked only where something is measured."""
@@ -73,7 +74,7 @@ def load_head(
     checkpoint = read_head(folder)
     verdict = require_fit(
         TargetFacts.from_decoder(decoder.config, target_name, template),
-        HeadFacts.from_checkpoint(checkpoint, folder.name),
+        HeadFacts.from_checkpoint(checkpoint, name_of(folder)),
     )
     if isinstance(checkpoint, MedusaCheckpoint):
         medusa = MedusaHeads(checkpoint, make_linear)

@@ -13,6 +13,7 @@ from engine.models.checkpoint import NamedTensors
 from engine.models.config import read_config
 from engine.models.loading import DOWNLOAD_AGAIN, INDEX, SINGLE, TensorSource
 from engine.models.pickled import PickledSource, has_pickled
+from engine.paths import name_of
 
 
 @dataclass(frozen=True)
@@ -81,4 +82,4 @@ def open_model(path: Path, progress: Progress, cancelled: Cancelled) -> ModelFil
                 f"Choose one of them, for example {inside[0].name}.",
             )
     weights = sorted(path.glob("*.safetensors")) or sorted(path.glob("*.bin"))
-    return ModelFiles(path.name, path, path, read_config(path), tuple(weights))
+    return ModelFiles(name_of(path), path, path, read_config(path), tuple(weights))

@@ -42,3 +42,11 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(ResourceError, match="cannot be made") as caught:
         paths.cache_folder()
     assert paths.DATA_DIR_VARIABLE in caught.value.next_step
+
+
+def test_a_snapshot_is_called_by_its_repository(tmp_path: Path) -> None:
+    """And not by its commit, which says nothing to anybody."""
+    snapshot = tmp_path / "models--Qwen--Qwen3-8B" / "snapshots" / ("0" * 40)
+    assert paths.name_of(snapshot) == "Qwen/Qwen3-8B"
+    assert paths.name_of(tmp_path / "models--gpt2" / "snapshots" / "1") == "gpt2"
+    assert paths.name_of(tmp_path / "snapshots" / "mine") == "mine"
