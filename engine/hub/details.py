@@ -30,7 +30,8 @@ from engine.protocol.hub import (
 )
 
 CARD_BYTES = 200_000
-_FRONT_MATTER = re.compile(r"\A---\s*\n.*?\n---\s*\n", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?\n---[ \t]*\n", re.DOTALL)
+"""Without a class that takes line ends, too: empty lines would be gone through again and again, for minutes."""
 
 
 class Looker:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from huggingface_hub import constants
 from huggingface_hub.hf_api import ModelInfo
 
-from engine.hub import cache, headers
+from engine.hub import cache, details, headers
 from engine.hub.api import HubApi
 from engine.hub.connection import Connection
 from engine.hub.finding import as_model, repository_in, search
@@ -165,3 +166,12 @@ def test_an_endpoint_that_is_no_address(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_repository_may_be_empty(tmp_path: Path) -> None:
     with HubServer([Repository("org/empty", {})]) as hub:
         assert ask(hub.endpoint, tmp_path, "org/empty") == ("org/empty",)
+
+
+@pytest.mark.parametrize("lines", ["\n", " \n", "\n---", "\n--- "])
+def test_a_card_that_begins_no_end_of_times_is_read_at_once(lines: str) -> None:
+    """Time of this thread alone: it was seconds, and hours for the longest card."""
+    begun = time.thread_time()
+    details._FRONT_MATTER.sub("", f"---{lines * 20_000}", count=1)
+    assert time.thread_time() - begun < 1
+    assert details._FRONT_MATTER.sub("", "--- \na: 1\n---\n# Title", count=1) == "# Title"
