@@ -15,6 +15,7 @@ from engine import __version__
 from engine.commands.method_options import HelpfulParser, QuietDefaults
 from engine.commands.method_options import add_arguments as add_method_arguments
 from engine.errors import EngineError
+from engine.hub.place import set_aside_endpoint
 from engine.huge_pages import restart_with_huge_pages
 from engine.paths import DATA_DIR_VARIABLE
 
@@ -194,6 +195,7 @@ def _tree_options(sub: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    set_aside_endpoint()
     arguments = parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))

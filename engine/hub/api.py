@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from engine.hub import proxies
 from engine.hub.connection import Connection, refusal
 from engine.hub.foreign import line
 from engine.hub.place import HubPlace
-from engine.hub.problems import Cause, HubError, MissingError, OfflineError, TryAgain, UnreachableError
+from engine.hub.problems import Cause, HubError, MissingError, TryAgain, UnreachableError
 from engine.hub.tokens import Tokens
 
 SMALL_FILE = 4 << 20
@@ -43,16 +44,13 @@ class HubApi:
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
         token = self.tokens.to_send()
+        self.place.require_network()
         try:
-            if self.place.offline:
-                raise OfflineModeIsEnabled
             get_session().timeout = self.place.timeout + 10  # the library sets none
             yield HfApiCall(self._api, token or False)
-        except OfflineModeIsEnabled:
-            raise OfflineError(
-                "The hub is not asked, because HF_HUB_OFFLINE is set.",
-                "Use a model that is already here, or unset HF_HUB_OFFLINE and start Eyrie again.",
-            ) from None
+        except OfflineModeIsEnabled:  # it was switched on in this process
+            replace(self.place, offline=True).require_network()
+            raise
         except HFValidationError:
             raise MissingError(
                 f"“{repo_id[:80]}” is no name of a repository.", "Names look like owner/model."
@@ -79,10 +77,7 @@ class HubApi:
             ):
                 raise proxies.unusable(self.place.endpoint) from None
             if type(error).__name__ in ("UnsupportedProtocol", "InvalidURL"):
-                raise HubError(
-                    f"HF_ENDPOINT is “{self.place.endpoint}”, which is no address of a hub.",
-                    "Set it to one such as https://huggingface.co, or unset it; then start Eyrie again.",
-                ) from None
+                replace(self.place, wrong_endpoint=self.place.endpoint).require_network()
             # What the library makes of an answer that is no JSON, or not of the fields it knows.
             if isinstance(error, ValueError | TypeError | KeyError | AttributeError | RecursionError):
                 raise HubError(

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engine.errors import EngineError
 from engine.hub.foreign import json_object
 from engine.hub.manifest import Manifest, shards_of
-from engine.hub.part import PART, disk_errors, remove_journal, replace_text
+from engine.hub.part import PART, deleted_meanwhile, disk_errors, remove_journal, replace_text
 from engine.hub.quantisations import Quantised, quantisations
 
 _LONGEST_HEADER = 100 << 20
@@ -55,25 +57,39 @@ def place(cache: Path, manifest: Manifest) -> Path:
     """
     top = repository_folder(cache, manifest.repo_id)
     folder = snapshot_folder(cache, manifest)
+    uses = Counter(spec.etag for spec in manifest.files)
     with disk_errors(cache):
         for spec in sorted(manifest.files, key=lambda spec: spec.path == "config.json"):
             pointer = folder / spec.path
             blob = top / "blobs" / spec.etag
+            uses[spec.etag] -= 1
+            if _size(pointer) == spec.size and (not blob.exists() or pointer.samefile(blob)):
+                continue  # it is here already, or was moved here, where links cannot be made
+            if _size(blob) != spec.size:
+                raise deleted_meanwhile(spec.path)
             pointer.parent.mkdir(parents=True, exist_ok=True)
             remove_journal(blob)  # a kill between a file's last two steps leaves its journal
-            if not blob.exists() and _size(pointer) == spec.size:
-                continue  # moved here before, where links cannot be made
             pointer.unlink(missing_ok=True)
             try:
                 os.symlink(os.path.relpath(blob, pointer.parent), pointer)
             except OSError:  # Windows without the right to make links
-                os.replace(blob, pointer)
+                if uses[spec.etag]:  # two files of the same bytes
+                    shutil.copyfile(blob, pointer)
+                else:
+                    os.replace(blob, pointer)
         (top / "refs").mkdir(exist_ok=True)
-        if manifest.revision != manifest.commit:
-            ref = top / "refs" / manifest.revision
+        ref = top / "refs" / manifest.revision
+        if manifest.revision != manifest.commit and _text(ref) != manifest.commit:
             ref.parent.mkdir(parents=True, exist_ok=True)
             replace_text(ref, manifest.commit)
     return folder
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, ValueError):
+        return ""
 
 
 def is_placed(cache: Path, manifest: Manifest) -> bool:
@@ -175,37 +191,60 @@ def _safetensors_whole(path: Path) -> bool:
 
 
 def local_models(cache: Path, unfinished: Iterable[Unfinished] = ()) -> tuple[LocalModel, ...]:
-    """Every whole model of the cache, newest commit last, without the files of ``unfinished`` downloads."""
-    from huggingface_hub import scan_cache_dir
-    from huggingface_hub.errors import CacheNotFound
+    """Every whole model of the cache, newest commit last, without the files of ``unfinished`` downloads.
 
+    Looked for here and not by the library's scan, which leaves out every commit of a repository
+    where one link leads nowhere, and ends where one folder cannot be read.
+    """
     coming: dict[tuple[str, str], set[str]] = {}
     for repo_id, commit, paths in unfinished:
         coming.setdefault((repo_id, commit), set()).update(paths)
-    try:
-        scan = scan_cache_dir(cache)
-    except (CacheNotFound, ValueError):
-        return ()
     found: list[LocalModel] = []
-    for repository in sorted(scan.repos, key=lambda each: each.repo_id):
-        if repository.repo_type != "model":
+    for top in _inside(cache):
+        kind, _, name = top.name.partition("--")
+        if kind != "models" or not name:
             continue
-        for revision in sorted(repository.revisions, key=lambda each: each.last_modified):
-            folder = Path(revision.snapshot_path)
-            left_out = coming.get((repository.repo_id, revision.commit_hash), set())
-            named = repository.repo_id, revision.commit_hash, folder
-            quantised = gguf_files(folder)
-            if not whole(folder) and not any(
-                (folder / path).exists() for path in left_out if _is_weights(path)
-            ):
-                size = revision.size_on_disk - sum(each.size for each in quantised)
-                found.append(LocalModel(*named, size, read_config(folder)))
-            found += [
-                LocalModel(*named, each.size, {}, each.path)
-                for each in quantised
-                if left_out.isdisjoint(each.paths)
-            ]
+        repo_id = name.replace("--", "/")
+        for _, folder, sizes in sorted(_snapshots(top)):
+            left_out = coming.get((repo_id, folder.name), set())
+            with contextlib.suppress(OSError):  # of the others something can be said
+                found += _models_in(repo_id, folder, sizes, left_out)
     return tuple(found)
+
+
+def _inside(folder: Path) -> list[Path]:
+    """What a folder holds, in order; nothing where it cannot be read."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _snapshots(top: Path) -> list[tuple[float, Path, int]]:
+    """Of a repository: (when its newest file was written, folder, bytes of its files, each blob once)."""
+    found = []
+    for folder in _inside(top / "snapshots"):
+        blobs: dict[tuple[int, int], os.stat_result] = {}
+        for place, _, names in os.walk(folder):
+            for name in names:
+                with contextlib.suppress(OSError):  # a link that leads nowhere
+                    stat = os.stat(os.path.join(place, name))
+                    blobs[stat.st_dev, stat.st_ino] = stat
+        if blobs:
+            newest = max(stat.st_mtime for stat in blobs.values())
+            found.append((newest, folder, sum(stat.st_size for stat in blobs.values())))
+    return found
+
+
+def _models_in(repo_id: str, folder: Path, size: int, left_out: set[str]) -> Iterator[LocalModel]:
+    """:raises OSError: the folder cannot be read."""
+    quantised = gguf_files(folder)
+    if not whole(folder) and not any((folder / path).exists() for path in left_out if _is_weights(path)):
+        rest = size - sum(each.size for each in quantised)
+        yield LocalModel(repo_id, folder.name, folder, rest, read_config(folder))
+    for each in quantised:
+        if left_out.isdisjoint(each.paths):
+            yield LocalModel(repo_id, folder.name, folder, each.size, {}, each.path)
 
 
 def _is_weights(path: str) -> bool:
@@ -222,17 +261,39 @@ def read_config(folder: Path) -> dict[str, Any]:
 def delete_model(cache: Path, repo_id: str, commit: str) -> int:
     """Delete a snapshot and the blobs that only it uses; the bytes that were freed.
 
-    :raises EngineError: the cache does not hold it.
+    :raises EngineError: the cache does not hold it, or it cannot be deleted.
     """
     from huggingface_hub import scan_cache_dir
 
-    scan = scan_cache_dir(cache)
-    known = {
-        revision.commit_hash for each in scan.repos if each.repo_id == repo_id for revision in each.revisions
-    }
-    if commit not in known:
+    top = repository_folder(cache, repo_id)
+    if any((top / "blobs").glob(f"*{PART}")):  # the library deletes them with the last snapshot
+        raise EngineError(
+            f"{repo_id} has an unfinished download, which would be deleted with it.",
+            "Let the download finish or cancel it, then delete the model.",
+        )
+    freed = None
+    try:
+        scan = scan_cache_dir(cache)
+        mine = [each for each in scan.repos if each.repo_path.name == top.name]
+        if commit in {revision.commit_hash for each in mine for revision in each.revisions}:
+            # Of this repository alone: a copy of it under another name has the same commits.
+            strategy = replace(scan, repos=frozenset(mine)).delete_revisions(commit)
+            freed = int(strategy.expected_freed_size)
+            strategy.execute()
+    except (OSError, ValueError) as error:  # also of another repository, which cannot be read
+        words = getattr(error, "strerror", None) or error
+        raise _undeleted(f"{repo_id} cannot be deleted: {words}.", top) from error
+    if freed is None and not (top / "snapshots" / commit).exists():
         raise EngineError(f"The cache does not hold {repo_id} at {commit[:8]}.", "Refresh the list.")
-    strategy = scan.delete_revisions(commit)
-    freed: int = strategy.expected_freed_size
-    strategy.execute()
+    if freed is None:
+        raise _undeleted(f"{repo_id} cannot be deleted: some of its files are missing.", top)
+    if (top / "snapshots" / commit).exists():  # of which the library only tells its log
+        raise _undeleted(f"{repo_id} cannot be deleted: its files are in use, or protected.", top)
     return freed
+
+
+def _undeleted(message: str, top: Path) -> EngineError:
+    return EngineError(
+        message,
+        f"Close what uses it and check the permissions of the cache, or delete the folder {top} yourself.",
+    )

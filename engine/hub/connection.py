@@ -28,7 +28,6 @@ from engine.hub.problems import (
     LicenceNeeded,
     LoginNeeded,
     MissingError,
-    OfflineError,
     RightNeeded,
     TokenRefused,
     TryAgain,
@@ -151,11 +150,7 @@ class Connection:
         :raises TryAgain: no answer, or one that says to come back later.
         :raises HubError: the hub refuses, and asking again does not help.
         """
-        if self.place.offline:
-            raise OfflineError(
-                "The hub is not asked, because HF_HUB_OFFLINE is set.",
-                "Use a model that is already here, or unset HF_HUB_OFFLINE and start Eyrie again.",
-            )
+        self.place.require_network()
         headers: dict[str, str] = {}
         if end is not None:
             headers["Range"] = f"bytes={start}-{end - 1}"

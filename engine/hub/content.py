@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,19 @@ def folder_content(path: Path) -> Content:
         header = of_files(files) if files else None
     except (OSError, ValueError):
         header = None
-    size = sum(file.stat().st_size for file in path.iterdir() if file.name.endswith(_WEIGHTS))
+    size = 0
+    with contextlib.suppress(OSError):
+        size = sum_of(file for file in path.iterdir() if file.name.endswith(_WEIGHTS))
     return Content(cache.read_config(path), header, size, template=template_in(path))
+
+
+def sum_of(files: Iterable[Path]) -> int:
+    """Bytes of those that are there: a list may be older than what was deleted."""
+    total = 0
+    for file in files:
+        with contextlib.suppress(OSError):
+            total += file.stat().st_size
+    return total
 
 
 class Contents:
@@ -74,9 +86,9 @@ class Contents:
             self._template(manifest) if with_template else "",
         )
 
-    def of_repository(self, repo_id: str, with_template: bool = False) -> Content:
+    def of_repository(self, repo_id: str, revision: str = "main", with_template: bool = False) -> Content:
         """:raises HubError:"""
-        manifest = make_manifest(repo_id, "main", self._api.info(repo_id, files=True))
+        manifest = make_manifest(repo_id, revision, self._api.info(repo_id, revision, files=True))
         return self.of(manifest, with_template)
 
     def _template(self, manifest: Manifest) -> str:
@@ -97,7 +109,7 @@ class Contents:
         if not path.is_file():
             return folder_content(path)
         parts = parts_of(path.name, [each.name for each in path.parent.glob("*.gguf")])
-        size = sum(path.with_name(part).stat().st_size for part in parts)
+        size = sum_of(path.with_name(part) for part in parts)
         config, template = self._judge.of_gguf(path)
         return Content(config, None, size, bits_of(label_of(path.name)), True, template)
 

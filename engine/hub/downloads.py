@@ -16,6 +16,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -178,22 +179,20 @@ class Downloads:
                 (self._records / f"{download.download_id}.json").unlink(missing_ok=True)
 
     def _load(self) -> None:
-        if self._records is None or not self._records.is_dir():
-            return
         found: list[Download] = []
-        for path in sorted(self._records.glob("*.json")):
+        for path in _records_in(self._records) if self._records else ():
             try:
-                raw = json.loads(path.read_text("utf-8"))
-                download = Download(
-                    str(raw["id"]), str(raw["repo"]), str(raw["revision"]), tuple(raw["only"])
-                )
-                download.number = int(raw.get("number", 0))  # the file's own times change with every write
-                download.paused = bool(raw["paused"])
-                if raw["manifest"]:
-                    download.manifest = Manifest.from_json(raw["manifest"])
-            except (OSError, ValueError, KeyError, TypeError):
-                continue  # half a record cannot be: it is another program's file
-            found.append(download)
+                found.append(_download_of(json.loads(path.read_text("utf-8")), path.stem))
+            except (
+                OSError,
+                ValueError,
+                LookupError,
+                TypeError,
+                AttributeError,
+                OverflowError,
+                RecursionError,
+            ):
+                continue  # half a record cannot be: it is damaged, or another program's file
         for download in sorted(found, key=lambda each: each.number):
             if download.manifest:
                 self._make_transfers(download, download.manifest)
@@ -226,8 +225,12 @@ class Downloads:
     def _work(self) -> None:
         while (download := self._next()) is not None:
             try:
-                with self._alone(download):
-                    self._run(download)
+                manifest = download.manifest or self._plan(download)
+                self._give_up_if_asked(download)
+                if not cache.is_placed(self._place.cache, manifest):
+                    with self._alone(download):
+                        self._fetch(download, manifest)
+                self._finish(download, manifest)
                 phase = Phase.DONE
             except Stopped:
                 phase = Phase.PAUSED if download.paused else Phase.QUEUED
@@ -248,7 +251,10 @@ class Downloads:
     def _discard(self, download: Download) -> None:
         self._downloads.pop(download.download_id, None)
         self._forget(download)
-        if download.cancelled == "delete" and download.manifest and download.phase is not Phase.DONE:
+        if download.cancelled != "delete" or not download.manifest or download.phase is Phase.DONE:
+            return
+        # What cannot be deleted is taken up by the next download of it; another Eyrie may be at it just now.
+        with contextlib.suppress(OSError, DiskFull), self._lock(download.repo_id).acquire(timeout=0):
             cache.delete_unfinished(self._place.cache, download.manifest)
 
     def _give_up_if_asked(self, download: Download) -> None:
@@ -258,23 +264,27 @@ class Downloads:
     @contextlib.contextmanager
     def _alone(self, download: Download) -> Iterator[None]:
         """Keep other programs of ours from the same repository."""
-        name = cache.repository_folder(self._place.cache, download.repo_id).name
-        folder = self._place.cache / ".locks" / name
-        with disk_errors(self._place.cache):
-            folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / "eyrie.lock")
+        lock = self._lock(download.repo_id)
         while True:
             self._give_up_if_asked(download)
-            try:
-                lock.acquire(timeout=0.2)
-                break
-            except Timeout:
-                download.note = "Another Eyrie is downloading this; waiting for it"
+            with disk_errors(self._place.cache):
+                try:
+                    lock.acquire(timeout=0.2)
+                    break
+                except Timeout:
+                    download.note = "Another Eyrie is downloading this; waiting for it"
         try:
             download.note = ""
             yield
         finally:
             lock.release()
+
+    def _lock(self, repo_id: str) -> FileLock:
+        """Of a repository in this cache. :raises DiskFull: the cache cannot be written."""
+        folder = self._place.cache / ".locks" / cache.repository_folder(self._place.cache, repo_id).name
+        with disk_errors(self._place.cache):
+            folder.mkdir(parents=True, exist_ok=True)
+        return FileLock(folder / "eyrie.lock")
 
     def _plan(self, download: Download) -> Manifest:
         info = self._api.info(download.repo_id, download.revision, files=True)
@@ -306,21 +316,23 @@ class Downloads:
         for transfer in download.transfers:
             transfer.part.peek()
 
-    def _run(self, download: Download) -> None:
-        manifest = download.manifest or self._plan(download)
+    def _fetch(self, download: Download, manifest: Manifest) -> None:
         with self._changed:
             self._make_transfers(download, manifest)
             download.phase = Phase.RUNNING
-        if not cache.is_placed(self._place.cache, manifest):
-            cache.prepare(self._place.cache, manifest.repo_id)
-            self._require_space(download, manifest)
-            for transfer in download.transfers:
-                with self._changed:
-                    self._give_up_if_asked(download)
-                    download.current = transfer
-                transfer.run()
-                download.note = ""
-        folder = cache.place(self._place.cache, manifest)
+        cache.prepare(self._place.cache, manifest.repo_id)
+        self._require_space(download, manifest)
+        for transfer in download.transfers:
+            with self._changed:
+                self._give_up_if_asked(download)
+                download.current = transfer
+            transfer.run()
+            download.note = ""
+        cache.place(self._place.cache, manifest)
+
+    def _finish(self, download: Download, manifest: Manifest) -> None:
+        """:raises HubError: a file is not what it is called."""
+        folder = cache.snapshot_folder(self._place.cache, manifest)
         if name := cache.spoilt(folder):
             raise HubError(
                 f"{name} of {manifest.repo_id} arrived just as the hub has it, but is no whole safetensors file.",
@@ -344,3 +356,23 @@ def _named(error: Exception) -> EngineError:
     if isinstance(error, EngineError):
         return error
     return HubError(f"The download failed: {type(error).__name__}: {error}.", "Try again.")
+
+
+def _records_in(folder: Path) -> list[Path]:
+    """Nothing where the folder cannot be read."""
+    try:
+        return sorted(folder.glob("*.json"))
+    except OSError:
+        return []
+
+
+def _download_of(raw: dict[str, Any], name: str) -> Download:
+    """A download from its record. :raises ValueError, LookupError, TypeError, AttributeError: it is none."""
+    download = Download(
+        name, str(raw["repo"]), str(raw["revision"]), tuple(str(path) for path in raw["only"])
+    )
+    download.number = int(raw.get("number", 0))  # the file's own times change with every write
+    download.paused = bool(raw["paused"])
+    if raw["manifest"]:
+        download.manifest = Manifest.from_json(raw["manifest"])
+    return download

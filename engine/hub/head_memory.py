@@ -22,9 +22,11 @@ class HeadMemory:
         self._path = path
         self._lock = threading.Lock()
         self._known: dict[str, tuple[bool, float]] = {}
-        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
-            raw = json.loads(path.read_text("utf-8"))
-            self._known = {str(name): (bool(has), float(when)) for name, (has, when) in raw.items()}
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
+            for name, entry in json.loads(path.read_text("utf-8")).items():
+                with contextlib.suppress(ValueError, TypeError):  # one that is damaged leaves the others
+                    has, when = entry
+                    self._known[name] = bool(has), float(when)
 
     def has_head(self, target: str) -> bool | None:
         """None where it is not known, or was found out too long ago."""

@@ -138,8 +138,10 @@ class RemoteHeaders:
             return None
         try:
             raw = json.loads((self._folder / name).read_text("utf-8"))
-            return {key: Entry(str(dtype), tuple(shape)) for key, (dtype, shape) in raw.items()}
-        except (OSError, ValueError, TypeError, AttributeError):
+            return parse(
+                json.dumps({key: {"dtype": each[0], "shape": each[1]} for key, each in raw.items()}).encode()
+            )
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             return None
 
     def _keep(self, name: str, header: Header) -> None:

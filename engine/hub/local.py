@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
@@ -94,12 +95,11 @@ class Imports:
 
     def entries(self) -> tuple[LocalEntry, ...]:
         """Those that are still there and whole."""
-        found = []
+        found: list[LocalEntry] = []
         for path in self._paths():
-            try:
+            # One that was deleted, is on a disk that is away, or that the list was damaged at: the rest counts.
+            with contextlib.suppress(EngineError, ValueError):
                 found.append(look_at(Path(path)))
-            except EngineError:
-                continue
         return tuple(found)
 
     def add(self, path: Path) -> LocalEntry:
@@ -111,25 +111,34 @@ class Imports:
             replace_text(self._path, json.dumps([*paths, entry.path]))
         return entry
 
+    def forget(self, path: str) -> None:
+        """Take one off the list. Its files are left alone."""
+        with self._adding:
+            replace_text(self._path, json.dumps([each for each in self._paths() if each != path]))
+
     def _paths(self) -> list[str]:
         try:
             raw = json.loads(self._path.read_text("utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return []
-        return [str(path) for path in raw] if isinstance(raw, list) else []
+        return [path for path in raw if isinstance(path, str)] if isinstance(raw, list) else []
 
 
 def look_at(path: Path) -> LocalEntry:
-    """A folder or a GGUF file as an entry. :raises ModelError: it is neither, or not whole."""
-    path = path.expanduser().absolute()
+    """A folder or a GGUF file as an entry. :raises ModelError: it is neither, not whole, or cannot be read."""
+    try:
+        return _look_at(path.expanduser().absolute())
+    except (OSError, RuntimeError) as error:  # no right to it, a drive that is away, an unknown user's home
+        words = getattr(error, "strerror", None) or error
+        raise ModelError(
+            f"{path} cannot be read: {words}.", "Check its permissions and its drive, or choose another."
+        ) from error
+
+
+def _look_at(path: Path) -> LocalEntry:
     if path.is_file():
-        try:
-            with path.open("rb") as file:
-                magic = file.read(4)
-        except OSError as error:
-            raise ModelError(
-                f"{path} cannot be read: {error.strerror or error}.", "Choose another file."
-            ) from None
+        with path.open("rb") as file:
+            magic = file.read(4)
         if magic != b"GGUF":
             raise ModelError(
                 f"{path.name} is no GGUF file.", "Choose a .gguf file, or a folder with a model."
@@ -146,7 +155,7 @@ def look_at(path: Path) -> LocalEntry:
         raise ModelError(f"{path} does not exist.", "Choose it again.")
     problem = cache.whole(path)
     if problem and (quantised := cache.gguf_files(path)):
-        return look_at(path / quantised[0].path)
+        return _look_at(path / quantised[0].path)
     if problem:
         raise ModelError(f"{path} is no whole model: {problem}.", "Choose the folder that holds config.json.")
     size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())

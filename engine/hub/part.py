@@ -39,6 +39,13 @@ def boot_id() -> str:
         return str(round(psutil.boot_time() / 60))
 
 
+def deleted_meanwhile(name: str) -> DiskFull:
+    return DiskFull(
+        f"{name} was deleted or moved while it was being downloaded.",
+        "Resume the download to fetch it anew, or cancel it.",
+    )
+
+
 @contextlib.contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
     """:raises DiskFull: in the place of an ``OSError`` that the disk is to blame for."""
@@ -50,6 +57,8 @@ def disk_errors(folder: Path) -> Iterator[None]:
             raise DiskFull(
                 f"The disk with {folder} is full.", "Free some space, then resume the download."
             ) from error
+        if isinstance(error, FileNotFoundError):
+            raise deleted_meanwhile(Path(error.filename or folder).name) from error
         raise DiskFull(
             f"{folder} cannot be written: {error.strerror or error}.",
             "Check its permissions, or choose another cache folder with HF_HUB_CACHE.",
@@ -102,7 +111,7 @@ class Part:
                 return Intervals()
             ranges = raw["kept"] if raw["boot"] == boot_id() else raw["synced"]
             found = Intervals((int(start), int(end)) for start, end in ranges)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return Intervals()
         return found if all(0 <= start < end <= self.size for start, end in found) else Intervals()
 

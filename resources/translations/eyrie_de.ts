@@ -4157,6 +4157,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Prüfen Sie HTTP_PROXY, HTTPS_PROXY und NO_PROXY oder die Proxy-Einstellungen des Systems, und starten Sie Eyrie dann neu.</translation>
     </message>
     <message>
+        <source>Check its permissions and its drive, or choose another.</source>
+        <translation>Prüfen Sie die Zugriffsrechte und das Laufwerk, oder wählen Sie etwas anderes.</translation>
+    </message>
+    <message>
         <source>Check its permissions, or choose another cache folder with HF_HUB_CACHE.</source>
         <translation>Prüfen Sie die Rechte, oder wählen Sie mit HF_HUB_CACHE einen anderen Cache-Ordner.</translation>
     </message>
@@ -4261,10 +4265,6 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Wählen Sie eine andere Datei dieses Modells oder seine safetensors-Version.</translation>
     </message>
     <message>
-        <source>Choose another file.</source>
-        <translation>Wählen Sie eine andere Datei.</translation>
-    </message>
-    <message>
         <source>Choose another folder.</source>
         <translation>Wählen Sie einen anderen Ordner.</translation>
     </message>
@@ -4347,6 +4347,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>Close other programs or choose a smaller model.</source>
         <translation>Schließen Sie andere Programme, oder wählen Sie ein kleineres Modell.</translation>
+    </message>
+    <message>
+        <source>Close what uses it and check the permissions of the cache, or delete the folder {0} yourself.</source>
+        <translation>Schließen Sie, was es benutzt, und prüfen Sie die Zugriffsrechte des Caches, oder löschen Sie den Ordner {0} selbst.</translation>
     </message>
     <message>
         <source>Compare a shorter reply.</source>
@@ -4653,6 +4657,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Länge der N-Gramme, die gesammelt und versucht werden; das Fenster ist um eins weniger tief.</translation>
     </message>
     <message>
+        <source>Let the download finish or cancel it, then delete the model.</source>
+        <translation>Lassen Sie den Download fertig werden, oder brechen Sie ihn ab, und löschen Sie dann das Modell.</translation>
+    </message>
+    <message>
         <source>Levels of guesses below the root.</source>
         <translation>Ebenen von Vermutungen unter der Wurzel.</translation>
     </message>
@@ -4815,6 +4823,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>Restart the engine and write the reply again.</source>
         <translation>Starten Sie die Engine neu und lassen Sie die Antwort neu schreiben.</translation>
+    </message>
+    <message>
+        <source>Resume the download to fetch it anew, or cancel it.</source>
+        <translation>Setzen Sie den Download fort, um sie neu zu holen, oder brechen Sie ihn ab.</translation>
     </message>
     <message>
         <source>Row-wise int8 is a format for CPUs.</source>
@@ -5501,6 +5513,18 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>{0} kam beschädigt an: {1}.</translation>
     </message>
     <message>
+        <source>{0} cannot be deleted: its files are in use, or protected.</source>
+        <translation>{0} lässt sich nicht löschen: Die Dateien werden benutzt oder sind geschützt.</translation>
+    </message>
+    <message>
+        <source>{0} cannot be deleted: some of its files are missing.</source>
+        <translation>{0} lässt sich nicht löschen: Einige Dateien fehlen.</translation>
+    </message>
+    <message>
+        <source>{0} cannot be deleted: {1}.</source>
+        <translation>{0} lässt sich nicht löschen: {1}.</translation>
+    </message>
+    <message>
         <source>{0} cannot be read ({1}).</source>
         <translation>{0} kann nicht gelesen werden ({1}).</translation>
     </message>
@@ -5555,6 +5579,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>{0} has a tokenizer of kind {1}, which cannot be converted yet.</source>
         <translation>{0} hat einen Tokenizer der Art {1}, der sich noch nicht umwandeln lässt.</translation>
+    </message>
+    <message>
+        <source>{0} has an unfinished download, which would be deleted with it.</source>
+        <translation>Zu {0} gibt es einen unfertigen Download, der mit gelöscht würde.</translation>
     </message>
     <message>
         <source>{0} has an unknown tensor: {1}.</source>
@@ -5791,6 +5819,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>{0} still needs {1} GB; the disk with {2} has {3} GB free.</source>
         <translation>{0} braucht noch {1} GB; der Datenträger mit {2} hat {3} GB frei.</translation>
+    </message>
+    <message>
+        <source>{0} was deleted or moved while it was being downloaded.</source>
+        <translation>{0} wurde während des Downloads gelöscht oder verschoben.</translation>
     </message>
     <message>
         <source>{0} {1}: it makes the reply slower here. It is tried again after {2} tokens.</source>

@@ -4111,6 +4111,10 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>HTTP_PROXY、HTTPS_PROXY、NO_PROXY、またはシステムのプロキシ設定を確認し、Eyrie を再起動してください。</translation>
     </message>
     <message>
+        <source>Check its permissions and its drive, or choose another.</source>
+        <translation>アクセス権とドライブを確認するか、別のものを選んでください。</translation>
+    </message>
+    <message>
         <source>Check its permissions, or choose another cache folder with HF_HUB_CACHE.</source>
         <translation>権限を確認するか、HF_HUB_CACHE で別のキャッシュフォルダーを選んでください。</translation>
     </message>
@@ -4215,10 +4219,6 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>このモデルの別のファイルか、safetensors 版を選んでください。</translation>
     </message>
     <message>
-        <source>Choose another file.</source>
-        <translation>別のファイルを選んでください。</translation>
-    </message>
-    <message>
         <source>Choose another folder.</source>
         <translation>別のフォルダーを選んでください。</translation>
     </message>
@@ -4301,6 +4301,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>Close other programs or choose a smaller model.</source>
         <translation>ほかのプログラムを閉じるか、小さなモデルを選んでください。</translation>
+    </message>
+    <message>
+        <source>Close what uses it and check the permissions of the cache, or delete the folder {0} yourself.</source>
+        <translation>使用中のプログラムを閉じてキャッシュのアクセス権を確認するか、フォルダー {0} を自分で削除してください。</translation>
     </message>
     <message>
         <source>Compare a shorter reply.</source>
@@ -4607,6 +4611,10 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>集めて試す n-gram の長さ。ウィンドウの深さはこれより 1 小さくなります。</translation>
     </message>
     <message>
+        <source>Let the download finish or cancel it, then delete the model.</source>
+        <translation>ダウンロードを完了させるか中止してから、モデルを削除してください。</translation>
+    </message>
+    <message>
         <source>Levels of guesses below the root.</source>
         <translation>ルートより下の推測の段数。</translation>
     </message>
@@ -4769,6 +4777,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>Restart the engine and write the reply again.</source>
         <translation>エンジンを再起動し、応答を書き直してください。</translation>
+    </message>
+    <message>
+        <source>Resume the download to fetch it anew, or cancel it.</source>
+        <translation>ダウンロードを再開して取得し直すか、中止してください。</translation>
     </message>
     <message>
         <source>Row-wise int8 is a format for CPUs.</source>
@@ -5455,6 +5467,18 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>{0} が壊れて届きました: {1}。</translation>
     </message>
     <message>
+        <source>{0} cannot be deleted: its files are in use, or protected.</source>
+        <translation>{0} を削除できません: ファイルが使用中か、保護されています。</translation>
+    </message>
+    <message>
+        <source>{0} cannot be deleted: some of its files are missing.</source>
+        <translation>{0} を削除できません: 一部のファイルがありません。</translation>
+    </message>
+    <message>
+        <source>{0} cannot be deleted: {1}.</source>
+        <translation>{0} を削除できません: {1}。</translation>
+    </message>
+    <message>
         <source>{0} cannot be read ({1}).</source>
         <translation>{0} を読めません ({1})。</translation>
     </message>
@@ -5509,6 +5533,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>{0} has a tokenizer of kind {1}, which cannot be converted yet.</source>
         <translation>{0} のトークナイザーは {1} で、まだ変換できません。</translation>
+    </message>
+    <message>
+        <source>{0} has an unfinished download, which would be deleted with it.</source>
+        <translation>{0} には未完了のダウンロードがあり、一緒に削除されてしまいます。</translation>
     </message>
     <message>
         <source>{0} has an unknown tensor: {1}.</source>
@@ -5745,6 +5773,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>{0} still needs {1} GB; the disk with {2} has {3} GB free.</source>
         <translation>{0} にはあと {1} GB 必要ですが、{2} のあるディスクの空きは {3} GB です。</translation>
+    </message>
+    <message>
+        <source>{0} was deleted or moved while it was being downloaded.</source>
+        <translation>{0} はダウンロード中に削除または移動されました。</translation>
     </message>
     <message>
         <source>{0} {1}: it makes the reply slower here. It is tried again after {2} tokens.</source>

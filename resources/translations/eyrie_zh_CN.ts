@@ -4111,6 +4111,10 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>请检查 HTTP_PROXY、HTTPS_PROXY 和 NO_PROXY 或系统的代理设置，然后重新启动 Eyrie。</translation>
     </message>
     <message>
+        <source>Check its permissions and its drive, or choose another.</source>
+        <translation>请检查访问权限和磁盘，或另选一个。</translation>
+    </message>
+    <message>
         <source>Check its permissions, or choose another cache folder with HF_HUB_CACHE.</source>
         <translation>请检查其权限，或用 HF_HUB_CACHE 选择其他缓存文件夹。</translation>
     </message>
@@ -4215,10 +4219,6 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>请选择此模型的其他文件或其 safetensors 版本。</translation>
     </message>
     <message>
-        <source>Choose another file.</source>
-        <translation>请选择其他文件。</translation>
-    </message>
-    <message>
         <source>Choose another folder.</source>
         <translation>请选择其他文件夹。</translation>
     </message>
@@ -4301,6 +4301,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>Close other programs or choose a smaller model.</source>
         <translation>请关闭其他程序，或选择较小的模型。</translation>
+    </message>
+    <message>
+        <source>Close what uses it and check the permissions of the cache, or delete the folder {0} yourself.</source>
+        <translation>请关闭正在使用它的程序并检查缓存的访问权限，或自行删除文件夹 {0}。</translation>
     </message>
     <message>
         <source>Compare a shorter reply.</source>
@@ -4607,6 +4611,10 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>收集并尝试的 n-gram 长度；窗口比它少一层。</translation>
     </message>
     <message>
+        <source>Let the download finish or cancel it, then delete the model.</source>
+        <translation>请等下载完成或将其取消，然后再删除模型。</translation>
+    </message>
+    <message>
         <source>Levels of guesses below the root.</source>
         <translation>根之下的猜测层数。</translation>
     </message>
@@ -4769,6 +4777,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>Restart the engine and write the reply again.</source>
         <translation>请重新启动引擎并重写回复。</translation>
+    </message>
+    <message>
+        <source>Resume the download to fetch it anew, or cancel it.</source>
+        <translation>请继续下载以重新获取，或取消下载。</translation>
     </message>
     <message>
         <source>Row-wise int8 is a format for CPUs.</source>
@@ -5455,6 +5467,18 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>{0} 到达时已损坏：{1}。</translation>
     </message>
     <message>
+        <source>{0} cannot be deleted: its files are in use, or protected.</source>
+        <translation>无法删除 {0}：文件正在使用或受到保护。</translation>
+    </message>
+    <message>
+        <source>{0} cannot be deleted: some of its files are missing.</source>
+        <translation>无法删除 {0}：缺少部分文件。</translation>
+    </message>
+    <message>
+        <source>{0} cannot be deleted: {1}.</source>
+        <translation>无法删除 {0}：{1}。</translation>
+    </message>
+    <message>
         <source>{0} cannot be read ({1}).</source>
         <translation>无法读取 {0}（{1}）。</translation>
     </message>
@@ -5509,6 +5533,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>{0} has a tokenizer of kind {1}, which cannot be converted yet.</source>
         <translation>{0} 的分词器属于 {1} 类型，尚无法转换。</translation>
+    </message>
+    <message>
+        <source>{0} has an unfinished download, which would be deleted with it.</source>
+        <translation>{0} 有未完成的下载，会被一并删除。</translation>
     </message>
     <message>
         <source>{0} has an unknown tensor: {1}.</source>
@@ -5745,6 +5773,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>{0} still needs {1} GB; the disk with {2} has {3} GB free.</source>
         <translation>{0} 还需要 {1} GB；{2} 所在磁盘剩余 {3} GB。</translation>
+    </message>
+    <message>
+        <source>{0} was deleted or moved while it was being downloaded.</source>
+        <translation>{0} 在下载过程中被删除或移动。</translation>
     </message>
     <message>
         <source>{0} {1}: it makes the reply slower here. It is tried again after {2} tokens.</source>
