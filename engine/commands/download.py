@@ -6,14 +6,18 @@ import argparse
 import sys
 import time
 
+from engine.commands.download_head import judge_head
 from engine.errors import EngineError
+from engine.hub import cache
 from engine.hub.api import HubApi
 from engine.hub.connection import Connection
 from engine.hub.details import sizes_of
 from engine.hub.downloads import Downloads
 from engine.hub.finding import repository_in
+from engine.hub.local import cached
 from engine.hub.manifest import needed
 from engine.hub.memory import free_disk
+from engine.hub.part import PART
 from engine.hub.place import HubPlace
 from engine.hub.problems import HubError
 from engine.hub.quantisations import best, named, quantisations, size
@@ -29,16 +33,20 @@ LINE_SECONDS = 5.0
 def run(arguments: argparse.Namespace) -> int:
     """The folders go to standard output, one a line; progress goes to standard error."""
     place, tokens = HubPlace.from_environment(), Tokens()
+    arguments.repository = _name(arguments.repository)
+    if place.offline:
+        return _offline(place, arguments)
     connection = Connection(place, tokens)
     # No records: a rerun of the command takes up what the journals in the cache say.
     api = HubApi(place, tokens, connection)
     downloads = Downloads(api, connection, retry=Retry(tries=12))
     shown = Shown(arguments.quiet)
-    arguments.repository = _name(arguments.repository)
     try:
         wanted = [(arguments.repository, arguments.revision, _files(arguments, api))]
         if arguments.head:  # the small one first: what is wrong with it shows before gigabytes have come
-            wanted.insert(0, (_name(arguments.head), "main", ()))
+            head = _name(arguments.head)
+            judge_head(api, arguments.repository, arguments.revision, head, arguments.anyway, arguments.quiet)
+            wanted.insert(0, (head, "main", ()))
         downloads.start()
         for each in wanted:
             downloads.add(*each)
@@ -67,6 +75,27 @@ def run(arguments: argparse.Namespace) -> int:
             raise HubError(f"{state.repo_id} was not downloaded.", "Run the command again.")
     for state in reversed(states):
         print(state.folder)
+    return 0
+
+
+def _offline(place: HubPlace, arguments: argparse.Namespace) -> int:
+    """What is here already needs no hub. :raises HubError: something is not."""
+    wanted = [arguments.repository, *([_name(arguments.head)] if arguments.head else [])]
+    here = {entry.repo_id: entry.path for entry in cached(place.cache) if not entry.file}
+    try:
+        place.require_network()
+    except HubError as error:
+        chosen = arguments.file or arguments.quant or arguments.revision != "main"
+        for name in wanted:
+            if chosen or name not in here:
+                unfinished = any(cache.blobs_folder(place.cache, name).glob(f"*{PART}"))
+                part = "has only arrived in part" if unfinished else "is not on this computer"
+                raise HubError(
+                    f"{name} {part if not chosen else 'cannot be looked for'}. {error.message}",
+                    "Unset HF_HUB_OFFLINE and run the same command again; what has arrived is kept.",
+                ) from error
+    for name in wanted:
+        print(here[name])
     return 0
 
 

@@ -79,12 +79,21 @@ class HeadFinder:
                 return True
         return False
 
-    def _target(self, target: str, path: str) -> tuple[Content, str]:
+    def pair(self, target: str, head: str, revision: str = "main") -> PairReport:
+        """Whether ``head`` belongs to ``target``, two repositories of which nothing need be here.
+
+        :raises HubError: the hub does not know one of them, or does not answer.
+        """
+        small = self._contents.of_repository(head)
+        content, name = self._target(target, "", revision)
+        return self._report(content, name, small, head)[0]
+
+    def _target(self, target: str, path: str, revision: str = "main") -> tuple[Content, str]:
         """What is known of the target, and the name that heads are made for: of a GGUF file its base model's."""
         content = (
             self._contents.of_path(Path(path))
             if path
-            else self._contents.of_repository(target, with_template=True)
+            else self._contents.of_repository(target, revision, with_template=True)
         )
         if not content.is_gguf:
             return content, target

@@ -32,7 +32,7 @@ def as_plain(header: Header | None) -> dict[str, Any] | None:
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
     """A question of :class:`Judge`, answered; imports torch."""
-    from engine.errors import EngineError
+    from engine.errors import EngineError, HeadError
     from engine.heads.facts import HeadFacts, TargetFacts, header
     from engine.heads.pairing import Fit, pair
     from engine.models.config import DecoderConfig
@@ -47,9 +47,15 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
             question["target"], question["target_name"], question.get("template", "")
         )
         plain = question["header"]
-        head = HeadFacts.from_files(
-            question["head"], None if plain is None else header(plain), question["head_name"]
-        )
+        try:
+            head = HeadFacts.from_files(
+                question["head"], None if plain is None else header(plain), question["head_name"]
+            )
+        except HeadError as error:
+            if plain is not None:
+                raise
+            # Its weights cannot be looked into from afar: what they would tell is not held against it.
+            return {"problem": error.message, "verdict": PairVerdict.UNKNOWN, "reasons": [error.message]}
     except EngineError as error:
         return {"problem": error.message, "verdict": PairVerdict.NOT, "reasons": [error.message]}
     found = pair(target, head)

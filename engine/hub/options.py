@@ -8,8 +8,12 @@ import argparse
 def add_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("repository", help="the model's repository, such as Qwen/Qwen3-1.7B")
     sub.add_argument(
-        "--head", default=None, metavar="REPOSITORY", help="also the EAGLE head of this repository"
+        "--head",
+        default=None,
+        metavar="REPOSITORY",
+        help="also the EAGLE head of this repository, if it fits the model",
     )
+    sub.add_argument("--anyway", action="store_true", help="download a head that does not fit, too")
     sub.add_argument("--revision", default="main", help="branch, tag or commit of the model")
     which = sub.add_mutually_exclusive_group()
     which.add_argument(

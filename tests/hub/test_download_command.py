@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.hub.test_downloads import model
+from tests.hub.tiny_repositories import HEAD, OTHER_HEAD, TARGET, repositories
 from tests.hub_server import Fault, Faults, HubServer, Kind
 
 SIZE = 20_000_000
@@ -42,7 +43,7 @@ def heeds_interrupts() -> Iterator[None]:
 def test_interrupted_and_taken_up_again(tmp_path: Path, heeds_interrupts: None) -> None:
     slow = Faults({"model.safetensors": [Fault(Kind.SLOW, seconds=0.4)] * 20})
     with HubServer([model(size=SIZE), model("org/head", size=1000)], faults=slow) as hub:
-        first = command(hub.endpoint, tmp_path, "org/tiny", "--head", "org/head")
+        first = command(hub.endpoint, tmp_path, "org/tiny", "--head", "org/head", "--anyway")
         deadline = time.monotonic() + 60
         model_folder = tmp_path / "models--org--tiny"
         while not list(model_folder.rglob("*.eyrie.journal")) and time.monotonic() < deadline:
@@ -55,7 +56,7 @@ def test_interrupted_and_taken_up_again(tmp_path: Path, heeds_interrupts: None) 
         assert not list(model_folder.rglob("snapshots/*/*"))
         slow._script.clear()
         since = hub.now()
-        again = command(hub.endpoint, tmp_path, "org/tiny", "--head", "org/head", "--quiet")
+        again = command(hub.endpoint, tmp_path, "org/tiny", "--head", "org/head", "--anyway", "--quiet")
         output, errors = again.communicate(timeout=60)
         assert again.returncode == 0, errors
         folders = [Path(line) for line in output.splitlines()]
@@ -72,6 +73,27 @@ def test_a_head_that_is_not_there_is_told_before_its_model_is_fetched(tmp_path: 
         _, errors = asked.communicate(timeout=60)
         assert asked.returncode == 1 and "has no such repository: org/none" in errors
         assert not hub.fetched("model.safetensors")
+
+
+def test_a_head_is_judged_before_anything_is_fetched(tmp_path: Path, tiny_folder: Path) -> None:
+    """One for another vocabulary is refused, or fetched all the same where that is asked for."""
+    with HubServer(repositories(tiny_folder)) as hub:
+        refused = command(hub.endpoint, tmp_path / "none", TARGET, "--head", OTHER_HEAD, "--quiet")
+        output, errors = refused.communicate(timeout=60)
+        assert refused.returncode == 1 and not output
+        for words in (
+            f"{OTHER_HEAD} does not fit {TARGET}. It was made for a vocabulary of 96 tokens, this model has 260.",
+            "Nothing was downloaded", "--anyway",
+        ):  # fmt: skip
+            assert words in errors
+        assert not list((tmp_path / "none").rglob("*safetensors*"))
+        wanted = [command(hub.endpoint, tmp_path / "other", TARGET, "--head", OTHER_HEAD, "--anyway")]
+        wanted.append(command(hub.endpoint, tmp_path / "fits", TARGET, "--head", HEAD))
+        for each, words in zip(wanted, ("does not fit", "fits"), strict=True):
+            output, errors = each.communicate(timeout=60)
+            assert each.returncode == 0, errors
+            assert len(output.splitlines()) == 2
+            assert f"eagle3 {words} {TARGET}" in errors
 
 
 def test_errors_are_sentences_and_offline_is_heeded(tmp_path: Path) -> None:
