@@ -42,9 +42,14 @@ def _dashes(pen: QPen, lengths: tuple[float, ...]) -> QPen:
 
 
 def outline(kind: Kind, box: QRectF) -> QPainterPath:
+    path = QPainterPath()
+    add_outline(path, kind, box)
+    return path
+
+
+def add_outline(path: QPainterPath, kind: Kind, box: QRectF) -> None:
     """Root a pill, bonus token a tag that points on, accepted rounded, of the window with cut
     corners, the others nearly square."""
-    path = QPainterPath()
     if kind is Kind.ROOT:
         path.addRoundedRect(box, box.height() / 2, box.height() / 2)
     elif kind is Kind.BONUS:
@@ -82,7 +87,6 @@ def outline(kind: Kind, box: QRectF) -> QPainterPath:
         path.closeSubpath()
     else:
         path.addRoundedRect(box, 2, 2)
-    return path
 
 
 def border(kind: Kind, colours: Tokens) -> QPen:
@@ -106,11 +110,17 @@ def fill(kind: Kind, colours: Tokens, base: QColor) -> QColor:
     return base
 
 
+def fills(kind: Kind, colours: Tokens, base: QColor) -> tuple[QColor, ...]:
+    """What lies in a box from the ground up; ``base`` hides what is under it."""
+    own = fill(kind, colours, base)
+    return (own,) if own.alpha() == 255 else (base, own)
+
+
 def draw_box(painter: QPainter, kind: Kind, box: QRectF, colours: Tokens, base: QColor) -> None:
-    """Fill and border of one token. ``base`` hides what lies under it."""
+    """Fill and border of one token."""
     path = outline(kind, box)
-    painter.fillPath(path, base)
-    painter.fillPath(path, fill(kind, colours, base))
+    for each in fills(kind, colours, base):
+        painter.fillPath(path, each)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.setPen(border(kind, colours))
     painter.drawPath(path)
@@ -118,49 +128,63 @@ def draw_box(painter: QPainter, kind: Kind, box: QRectF, colours: Tokens, base: 
 
 def draw_icon(painter: QPainter, kind: Kind, centre: QPointF, colours: Tokens, size: float = ICON) -> None:
     """Diamond, tick, cross, dot, star or hollow square; painted, so that no font needs to have them."""
-    colour = ink(kind, colours)
+    path = QPainterPath()
+    add_icon(path, kind, centre, size)
+    pen, grounds = icon_style(kind, colours)
+    painter.setPen(pen)
+    painter.setBrush(grounds[0] if grounds else Qt.BrushStyle.NoBrush)
+    painter.drawPath(path)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+
+
+def icon_style(kind: Kind, colours: Tokens) -> tuple[QPen, tuple[QColor, ...]]:
+    """Line and ground of a kind's icon."""
+    if kind is Kind.WINDOW:
+        return QPen(colours.muted, 1.2), ()
+    if kind in (Kind.ACCEPTED, Kind.REJECTED):
+        pen = QPen(ink(kind, colours), 1.7)
+        pen.setCapStyle(Qt.PenCapStyle.RoundCap)
+        pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
+        return pen, ()
+    return QPen(Qt.PenStyle.NoPen), (colours.muted if kind is Kind.UNREACHED else ink(kind, colours),)
+
+
+def add_icon(path: QPainterPath, kind: Kind, centre: QPointF, size: float) -> None:
     r = size / 2
     x, y = centre.x(), centre.y()
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    pen = QPen(colour, 1.7)
-    pen.setCapStyle(Qt.PenCapStyle.RoundCap)
-    pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
-    painter.setPen(pen)
     if kind is Kind.ACCEPTED:
-        painter.drawPolyline(
-            QPolygonF([QPointF(x - r, y), QPointF(x - r * 0.3, y + r * 0.7), QPointF(x + r, y - r * 0.75)])
-        )
+        path.moveTo(x - r, y)
+        path.lineTo(x - r * 0.3, y + r * 0.7)
+        path.lineTo(x + r, y - r * 0.75)
     elif kind is Kind.REJECTED:
         d = r * 0.7
-        painter.drawLine(QPointF(x - d, y - d), QPointF(x + d, y + d))
-        painter.drawLine(QPointF(x - d, y + d), QPointF(x + d, y - d))
+        path.moveTo(x - d, y - d)
+        path.lineTo(x + d, y + d)
+        path.moveTo(x - d, y + d)
+        path.lineTo(x + d, y - d)
     elif kind is Kind.WINDOW:
-        painter.setPen(QPen(colours.muted, 1.2))
-        painter.drawRect(QRectF(x - r * 0.7, y - r * 0.7, r * 1.4, r * 1.4))
+        path.addRect(x - r * 0.7, y - r * 0.7, r * 1.4, r * 1.4)
+    elif kind is Kind.ROOT:
+        path.moveTo(x, y - r)
+        path.lineTo(x + r, y)
+        path.lineTo(x, y + r)
+        path.lineTo(x - r, y)
+        path.closeSubpath()
+    elif kind is Kind.BONUS:
+        _add_star(path, x, y, r * 1.15)
     else:
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(colour)
-        if kind is Kind.ROOT:
-            painter.drawPolygon(
-                QPolygonF([QPointF(x, y - r), QPointF(x + r, y), QPointF(x, y + r), QPointF(x - r, y)])
-            )
-        elif kind is Kind.BONUS:
-            painter.drawPath(_star(x, y, r * 1.15))
-        else:
-            painter.setBrush(colours.muted)
-            painter.drawEllipse(centre, r * 0.3, r * 0.3)
-    painter.setBrush(Qt.BrushStyle.NoBrush)
+        path.addEllipse(centre, r * 0.3, r * 0.3)
 
 
-def _star(x: float, y: float, r: float) -> QPainterPath:
+def _add_star(path: QPainterPath, x: float, y: float, r: float) -> None:
     """Four points with curved sides."""
-    path = QPainterPath(QPointF(x, y - r))
+    path.moveTo(x, y - r)
     k = r * 0.18
-    path.quadTo(QPointF(x + k, y - k), QPointF(x + r, y))
-    path.quadTo(QPointF(x + k, y + k), QPointF(x, y + r))
-    path.quadTo(QPointF(x - k, y + k), QPointF(x - r, y))
-    path.quadTo(QPointF(x - k, y - k), QPointF(x, y - r))
-    return path
+    path.quadTo(x + k, y - k, x + r, y)
+    path.quadTo(x + k, y + k, x, y + r)
+    path.quadTo(x - k, y + k, x - r, y)
+    path.quadTo(x - k, y - k, x, y - r)
+    path.closeSubpath()
 
 
 def edge_pen(kind: Kind, probability: float | None, colours: Tokens) -> QPen:

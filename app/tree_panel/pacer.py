@@ -43,9 +43,10 @@ class FramePacer(QObject):
 
     def soon(self, least_ms: int = 0) -> None:
         """Draw when it is time, no sooner than ``least_ms`` after the last frame."""
-        if not self._timer.isActive():
-            since = (time.perf_counter() - self._last) * 1000
-            self._timer.start(max(0, round(max(self.interval, least_ms) - since)))
+        since = (time.perf_counter() - self._last) * 1000
+        due = max(0, round(max(self.interval, least_ms) - since))
+        if not self._timer.isActive() or self._timer.remainingTime() > due:
+            self._timer.start(due)
 
     def drew(self, seconds: float) -> None:
         """A frame was drawn and cost so much."""

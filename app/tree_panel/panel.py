@@ -21,7 +21,7 @@ from app.tree_panel.explanation import NO_REPLY, NOTHING_CAME, READING, note_of
 from app.tree_panel.exports import Source
 from app.tree_panel.face import PanelFace
 from app.tree_panel.figure import Look
-from app.tree_panel.history import ReplyHistory
+from app.tree_panel.history import Figures, ReplyHistory
 from app.tree_panel.jumps import item_in_picture, place_in_text
 from app.tree_panel.pacer import FramePacer
 from app.tree_panel.shelf import ReplyShelf
@@ -32,6 +32,9 @@ TABLE_FRAME_MS = 250
 read nor read out."""
 CALM_FRAME_MS = 500
 """The same with reduced motion."""
+FIGURES_MS = 120
+"""Shortest time between two changes of the numbers and charts of a live reply: they can be read no faster, and
+cost more than the tree."""
 
 
 class TreePanel(PanelFace):
@@ -51,6 +54,9 @@ class TreePanel(PanelFace):
         self._ended = False
         self._dirty = False
         self._calm = False
+        self._whole = True
+        """Everything is drawn at the next frame, whenever the figures were drawn last."""
+        self._told = 0.0
         self.pacer = FramePacer(self._frame, self)
         self.transport.position_requested.connect(self.go_to)
         self.transport.live_requested.connect(self._live_requested)
@@ -186,6 +192,7 @@ class TreePanel(PanelFace):
         self._position = -1
         self._ended = False
         self._dirty = False
+        self._whole = True
         self.heading.show_step(None)
 
     def _end(self) -> None:
@@ -257,6 +264,7 @@ class TreePanel(PanelFace):
     def _changed(self, whole: bool = False) -> None:
         """Something new is to be drawn; ``whole`` when the user waits for it."""
         self._dirty = True
+        self._whole = self._whole or whole
         if not self._awake():
             return
         if whole:
@@ -272,23 +280,42 @@ class TreePanel(PanelFace):
         if not self._dirty or history is None or not len(history):
             return
         begun = time.perf_counter()
-        self._dirty = False
-        newest = len(history) - 1
         held = not self._live and self.view.step is not None and self._drawn() == self._position
         if self._live:
-            self._position = newest
+            self._position = len(history) - 1
+        step = self.view.step
         if not held or self._ended:
-            self._show_step(history, self._position)
-        figures = history.figures(self._position)
-        self.timeline.show_history(history, self._position)
+            step = history.step(self._position)
+            if self._whole or step != self.view.step:
+                self.view.show_step(step, note_of(history, self._position, step))
+                if self.stack.currentWidget() is self.table:
+                    self.table.step_model.show_step(step)
+        painted = self.view.paint_seconds
+        tell = self._whole or not self._live or (begun - self._told) * 1000 >= FIGURES_MS
+        self._dirty = not tell
+        if tell:
+            self._told, self._whole = begun, False
+            self._tell(history, None if held and not self._ended else step)
+            painted += self.timeline.paint_seconds
+        # Painting comes later, so the last one stands for it. What is spent here the engine may miss.
+        self.pacer.drew(time.perf_counter() - begun + painted)
+        if not tell:
+            self.pacer.soon(FIGURES_MS)
+
+    def _tell(self, history: ReplyHistory, step: Step | None) -> None:
+        """Bring numbers and charts up to date; ``step`` is ``None`` where the one that is shown stays."""
+        position = self._position
+        figures = history.figures(position)
+        if step is not None:
+            self._show_figures(history, step, figures)
+        else:
+            self.figures.show_figures(figures)  # of the same step, but the reply has more by now
+        self.timeline.show_history(history, position)
         self.transport.show_state(
-            self._position, newest + 1, live=self._live, finished=self._ended, label=step_label(figures)
+            position, len(history), live=self._live, finished=self._ended, label=step_label(figures)
         )
         if not self._live or self._ended:
             self._describe()
-        # Painting comes later, so the last one stands for it. What is spent here the engine may miss.
-        spent = time.perf_counter() - begun
-        self.pacer.drew(spent + self.view.paint_seconds + self.timeline.paint_seconds)
 
     def _drawn(self) -> int | None:
         """Position of the step in the view, if it is one of the reply that is shown."""
@@ -297,12 +324,8 @@ class TreePanel(PanelFace):
             return None
         return self._shown.position_of(step.index)
 
-    def _show_step(self, history: ReplyHistory, position: int) -> None:
-        step = history.step(position)
-        figures = history.figures(position)
-        self.view.show_step(step, note_of(history, position, step))
-        if self.stack.currentWidget() is self.table:
-            self.table.step_model.show_step(step)
+    def _show_figures(self, history: ReplyHistory, step: Step, figures: Figures) -> None:
+        position = self._position
         self.figures.show_figures(figures)
         self.times.show_times(step.times)
         self.depths.show_levels(history.acceptance_by_depth(position))

@@ -12,7 +12,8 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QPainter, QPainterPath, QPalette, QPen
 
 from app import theme
-from app.tree_panel import marks
+from app.tree_panel import batches, marks
+from app.tree_panel.batches import edge, rect_of
 from app.tree_panel.description import caption_words
 from app.tree_panel.forms import PLACE, place
 from app.tree_panel.layout import Box, Item, Kind, Metrics, TreeLayout, items_of
@@ -39,6 +40,7 @@ class StepPicture:
         self._writer = Writer()
         self._palette = QPalette()
         self._ends: dict[int, float] = {}
+        """For each depth where its column ends."""
 
     def clear(self) -> None:
         self.tree = EMPTY
@@ -93,51 +95,58 @@ class StepPicture:
         """
         colours = theme.tokens(self._palette)
         tree = self.tree
-        spine = set(tree.spine)
         if tree.ground is not None:
             painter.setPen(QPen(colours.grid, 1))
             painter.setBrush(colours.background_alt)
             painter.drawRoundedRect(rect_of(tree.ground), 6, 6)
         self._paint_captions(painter, colours)
-        # Rejected first, so that the accepted line lies on top.
-        order = sorted(range(len(tree.items)), key=lambda number: (number in spine, number in lit))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        for number in order:
-            item = tree.items[number]
-            if item.parent < 0 or number in tree.loose:
-                continue
-            bend = self._ends[tree.items[item.parent].depth]
-            edge = _edge(tree.boxes[item.parent], bend, tree.boxes[number])
-            if not edge.controlPointRect().adjusted(-3, -3, 3, 3).intersects(exposed):
-                continue
-            pen = marks.edge_pen(item.kind, item.draft_probability, colours)
-            if number in lit:
-                pen.setColor(self._palette.text().color())
-            painter.setPen(pen)
-            painter.drawPath(edge)
-        for number in order:
-            rect = rect_of(tree.boxes[number])
-            if rect.adjusted(-4, -4, 4, 4).intersects(exposed):
-                self._paint_item(painter, number, rect, colours, number in lit, number == pointed)
-
-    def _paint_item(
-        self, painter: QPainter, number: int, rect: QRectF, colours: theme.Tokens, lit: bool, pointed: bool
-    ) -> None:
-        item = self.tree.items[number]
-        if lit or pointed:
-            ink, width = (colours.accent, 2.4) if pointed else (self._palette.text().color(), 1.2)
+        for stroke in batches.lines(tree, self._ends, colours, exposed):
+            stroke.paint(painter)
+        self._paint_lit(painter, lit, colours)
+        for number in {*lit, *(() if pointed is None else (pointed,))}:
+            ink, width = (colours.accent, 2.4) if number == pointed else (self._palette.text().color(), 1.2)
             painter.setPen(QPen(ink, width))
             painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawPath(marks.outline(item.kind, rect.adjusted(-2.5, -2.5, 2.5, 2.5)))
-        marks.draw_box(painter, item.kind, rect, colours, self._palette.base().color())
-        x = rect.left() + _PAD
-        if item.kind is not Kind.WINDOW:
-            marks.draw_icon(painter, item.kind, QPointF(x + marks.ICON / 2, rect.center().y()), colours)
-            x += marks.ICON + _ICON_GAP
-        token, words = self._written[number]
-        token.layout.draw(painter, QPointF(x, rect.center().y() - token.height / 2))
-        if words:
-            self._small(painter, QRectF(x + token.width + _CHANCE_GAP, rect.top(), rect.width(), rect.height()), words)
+            rect = rect_of(tree.boxes[number]).adjusted(-2.5, -2.5, 2.5, 2.5)
+            painter.drawPath(marks.outline(tree.items[number].kind, rect))
+        seen = batches.seen(tree, exposed)
+        for stroke in batches.boxes(tree, seen, colours, self._palette.base().color()):
+            stroke.paint(painter)
+        marked = [number for number in seen if tree.items[number].kind is not Kind.WINDOW]
+        for stroke in batches.icons(tree, marked, _PAD, colours):
+            stroke.paint(painter)
+        self._paint_words(painter, seen)
+
+    def _paint_lit(self, painter: QPainter, lit: Collection[int], colours: theme.Tokens) -> None:
+        """The lines of items that stand out once more, in the ink of text."""
+        tree = self.tree
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        for number in lit:
+            item = tree.items[number]
+            if item.parent >= 0 and number not in tree.loose:
+                pen = marks.edge_pen(item.kind, item.draft_probability, colours)
+                pen.setColor(self._palette.text().color())
+                painter.setPen(pen)
+                path = QPainterPath()
+                edge(path, tree.boxes[item.parent], self._ends[tree.items[item.parent].depth], tree.boxes[number])
+                painter.drawPath(path)
+
+    def _paint_words(self, painter: QPainter, numbers: Collection[int]) -> None:
+        """Tokens, then the small numbers beside them, so that the font changes once."""
+        small: list[tuple[QPointF, str]] = []
+        base = self._writer.small_base
+        for number in numbers:
+            box, (token, words) = self.tree.boxes[number], self._written[number]
+            x = box.x + _PAD
+            if self.tree.items[number].kind is not Kind.WINDOW:
+                x += marks.ICON + _ICON_GAP
+            token.layout.draw(painter, QPointF(x, box.centre_y - token.height / 2))
+            if words:
+                small.append((QPointF(x + token.width + _CHANCE_GAP, box.centre_y + base), words))
+        painter.setFont(self._writer.small_font)
+        painter.setPen(theme.tokens(self._palette).muted)
+        for at, words in small:
+            painter.drawText(at, words)
 
     def _paint_captions(self, painter: QPainter, colours: theme.Tokens) -> None:
         for caption in self.tree.captions:
@@ -166,21 +175,6 @@ def chance(item: Item) -> str:
     return percent(item.draft_probability)
 
 
-def rect_of(box: Box) -> QRectF:
-    return QRectF(box.x, box.y, box.width, box.height)
-
-
-def _edge(parent: Box, bend: float, child: Box) -> QPainterPath:
-    """Straight to the end of the parent's column, then a curve to the child."""
-    path = QPainterPath(QPointF(parent.right, parent.centre_y))
-    path.lineTo(bend, parent.centre_y)
-    middle = (bend + child.x) / 2
-    path.cubicTo(
-        QPointF(middle, parent.centre_y), QPointF(middle, child.centre_y), QPointF(child.x, child.centre_y)
-    )
-    return path
-
-
 _GHOST_BOXES = tuple(Box(x, y, 42, 18) for x, y in ((0, 4), (74, 4), (148, 4), (74, 34), (148, 34), (148, 62)))
 GHOST_WIDTH, GHOST_HEIGHT = 190.0, 84.0
 
@@ -199,7 +193,9 @@ def paint_ghost(painter: QPainter, at: QPointF, colours: theme.Tokens) -> None:
     for parent, child in ((0, 1), (1, 2), (0, 3), (3, 4), (3, 5)):
         painter.setPen(pen(child < 3))
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawPath(_edge(_GHOST_BOXES[parent], _GHOST_BOXES[parent].right, _GHOST_BOXES[child]))
+        path = QPainterPath()
+        edge(path, _GHOST_BOXES[parent], _GHOST_BOXES[parent].right, _GHOST_BOXES[child])
+        painter.drawPath(path)
     for number, box in enumerate(_GHOST_BOXES):
         painter.setPen(pen(number < 3))
         painter.setBrush(colours.background_alt)

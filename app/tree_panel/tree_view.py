@@ -14,9 +14,10 @@ from PySide6.QtWidgets import QApplication, QToolTip, QWidget
 
 from app import theme
 from app.language import tr
+from app.tree_panel.batches import rect_of
 from app.tree_panel.description import details, summary
 from app.tree_panel.layout import TreeLayout
-from app.tree_panel.picture import GHOST_HEIGHT, GHOST_WIDTH, StepPicture, paint_ghost, rect_of
+from app.tree_panel.picture import GHOST_HEIGHT, GHOST_WIDTH, StepPicture, paint_ghost
 from app.tree_panel.zoom_area import ZoomArea
 from engine.protocol import Step
 

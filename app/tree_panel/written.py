@@ -41,6 +41,7 @@ class Writer:
         self._text = self._quiet = self._marks = QPalette().text().color()
         self._key: tuple[object, ...] = ()
         self._kept: dict[tuple[str, bool, float], Written] = {}
+        self._widths: dict[str, float] = {}
 
     def use(self, font: QFont, palette: QPalette, colours: Tokens) -> None:
         """Set font and colours; forgets everything when they differ from the last ones."""
@@ -49,6 +50,7 @@ class Writer:
             return
         self._key = key
         self._kept.clear()
+        self._widths.clear()
         self._font = QFont(font)
         self._metrics = QFontMetricsF(self._font)
         self.small_font = QFont(font)
@@ -63,11 +65,20 @@ class Writer:
         self._marks = colours.muted
 
     def small_width(self, text: str) -> float:
-        return self._small.horizontalAdvance(text)
+        """Kept: a picture is full of the same few percentages."""
+        width = self._widths.get(text)
+        if width is None:
+            width = self._widths[text] = self._small.horizontalAdvance(text)
+        return width
 
     @property
     def small_height(self) -> float:
         return self._small.height()
+
+    @property
+    def small_base(self) -> float:
+        """From the middle of a line of small text down to its base line."""
+        return (self._small.ascent() - self._small.descent()) / 2
 
     def small_elided(self, text: str, room: float) -> str:
         """Small text on one line of at most ``room`` units."""
@@ -76,13 +87,12 @@ class Writer:
     def token(self, text: str, kind: Kind, limit: float) -> Written:
         """The token on one line of at most ``limit`` units."""
         quiet = kind in (Kind.UNREACHED, Kind.WINDOW)
-        shown = visible(text)
-        key = (shown, quiet, limit)
+        key = (text, quiet, limit)
         found = self._kept.get(key)
         if found is None:
             if len(self._kept) >= _KEPT:
                 self._kept.clear()
-            found = self._kept[key] = self._write(shown, quiet, limit)
+            found = self._kept[key] = self._write(visible(text), quiet, limit)
         return found
 
     def _write(self, shown: str, quiet: bool, limit: float) -> Written:

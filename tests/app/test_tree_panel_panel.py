@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QObject, QPoint, Qt
 from PySide6.QtWidgets import QAbstractButton, QApplication
 
 from app.tree_panel import pacer, shelf
+from app.tree_panel import panel as panel_module
 from app.tree_panel.explanation import DROPPED_NOTE, NO_REPLY, PLAIN_NOTE, PROMPT_NOTE, READING
 from app.tree_panel.panel import TreePanel
 from app.tree_panel.tree_view import TreeView
@@ -89,6 +90,40 @@ def test_a_frame_that_takes_long_is_followed_by_a_longer_wait(panel, monkeypatch
     assert panel.pacer.interval < pacer.SLOWEST_FRAME_MS
 
 
+def test_figures_of_a_live_reply_change_less_often_than_the_tree(panel, frames, monkeypatch, qtbot) -> None:
+    """A number that changes sixty times a second cannot be read, and charts cost more than the tree."""
+    play(panel, steps(3))
+    qtbot.waitUntil(shows(panel, 2))
+    told: list[int] = []
+    real = panel.timeline.show_history
+    monkeypatch.setattr(panel.timeline, "show_history", lambda history, at: (told.append(at), real(history, at)))
+    monkeypatch.setattr(panel_module, "FIGURES_MS", 10**7)
+    for index in range(3, 9):
+        panel.add_step(step(index))
+        qtbot.waitUntil(shows(panel, index))
+    assert frames[-6:] == [3, 4, 5, 6, 7, 8] and told == [], "the tree goes on"
+    monkeypatch.setattr(panel_module, "FIGURES_MS", 1)
+    panel.add_step(step(9))
+    qtbot.waitUntil(lambda: told != [])
+    assert told == [9] and frames[-1] == 9
+    monkeypatch.setattr(panel_module, "FIGURES_MS", 10**7)
+    panel.add_step(step(10))
+    qtbot.waitUntil(shows(panel, 10))
+    panel.finish_reply(finished(steps(11)))
+    assert told == [9, 10], "the end is told at once"
+
+
+def test_a_frame_that_waits_long_is_brought_forward(qtbot) -> None:
+    drawn: list[int] = []
+    holder = QObject()
+    paced = pacer.FramePacer(lambda: drawn.append(1), holder)
+    paced.soon(10**6)
+    assert paced.waits and drawn == []
+    paced.soon()
+    qtbot.waitUntil(lambda: drawn == [1])
+    assert not paced.waits
+
+
 def test_a_hidden_panel_costs_nothing_and_catches_up(panel, frames, paints, qtbot) -> None:
     panel.begin_reply("r")
     panel.hide()
@@ -115,6 +150,7 @@ def test_pausing_holds_the_step_and_goes_on_receiving(panel, frames, qtbot) -> N
     qtbot.waitUntil(lambda: panel.transport.slider.maximum() == 29)
     assert panel.view.step.index == 9 and frames == []
     assert panel.transport.pause.text() == "Live +20"
+    assert "step of 29" in panel.figures.where.accessibleName(), "as the bar below says"
     panel.resume()
     assert panel.view.step.index == 29 and panel.is_live
     assert panel.transport.pause.text() == ""

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QToolTip
 
 from app import theme
 from app.tree_panel import marks, picture
+from app.tree_panel.batches import SHADES, shade
 from app.tree_panel.layout import Kind
 from app.tree_panel.legend import Legend
 from app.tree_panel.tree_view import TreeView
@@ -251,3 +252,9 @@ def test_outlines_are_closed_shapes_within_their_box(qapp) -> None:
         path: QPainterPath = marks.outline(kind, box)
         assert path.contains(box.center())
         assert box.adjusted(-0.1, -0.1, 0.1, 0.1).contains(path.boundingRect())
+
+
+def test_lines_of_the_tree_have_few_widths() -> None:
+    """So that many are drawn at once; no two neighbours can be told apart."""
+    assert [shade(p) for p in (None, -1.0, 0.0, 0.5, 1.0, 7.0)] == [SHADES // 2, 0, 0, SHADES // 2, SHADES, SHADES]
+    assert 3.4 / SHADES < 0.3
