@@ -34,31 +34,51 @@ def held() -> Iterator[None]:
 
 
 class CalmGarbage(QObject):
-    """``busy`` tells whether a reply is being written. Watches ``application`` for keys and the mouse."""
+    """``busy`` tells whether a reply is being written.
+
+    Watches ``application`` for keys and the mouse while a collection is owed and nothing is written: a
+    filter in Python takes part in every event of the window, of which a reply brings thousands a second.
+    """
 
     def __init__(self, application: QObject, busy: Callable[[], bool]) -> None:
         super().__init__(application)
+        self._application = application
         self._busy = busy
         self._quiet = 0
         self._owed = True
-        application.installEventFilter(self)
+        self._watching = False
         self._timer = QTimer(self)
         self._timer.timeout.connect(self.look)
         self._timer.start(ASIDE_MS)
 
+    @property
+    def is_watching(self) -> bool:
+        return self._watching
+
     def look(self) -> None:
         """What the timer does."""
-        if self._busy():
+        busy = self._busy()
+        self._owed = self._owed or busy
+        self._watch(self._owed and not busy)
+        if busy:
             self._quiet = 0
-            self._owed = True
             gc.freeze()
             return
         self._quiet += 1
         if self._owed and self._quiet >= IDLE_LOOKS:
             self._owed = False
+            self._watch(False)
             gc.unfreeze()
             gc.collect()
             gc.freeze()
+
+    def _watch(self, on: bool) -> None:
+        if on != self._watching:
+            self._watching = on
+            if on:
+                self._application.installEventFilter(self)
+            else:
+                self._application.removeEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() in _INPUT:

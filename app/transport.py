@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 """What must be on the child's path for ``engine`` to import, from a clone as well."""
 
+TURN = 0.001
+"""Seconds that a thread runs before it lets another run. With Python's 5 ms the window, which wakes hundreds
+of times a second, waits that long for whatever unpacks events or stores them."""
 UNIX_ADDRESS_LIMIT = 100
 """Bytes; a longer path does not fit ``sockaddr_un``."""
 
@@ -275,6 +278,7 @@ class Link:
         ]
 
     def start(self) -> None:
+        sys.setswitchinterval(TURN)
         for thread in self._threads:
             thread.start()
 

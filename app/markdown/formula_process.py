@@ -49,14 +49,14 @@ def set_formula(tex: str, display: bool) -> dict[str, object]:
 
 
 def main() -> None:
+    with contextlib.suppress(AttributeError, OSError):
+        os.nice(5)
     import ziafont
     import ziamath
 
     # Plain paths: what SVG 2 has beyond them Qt does not draw.
     ziafont.config.svg2 = False
     ziamath.config.svg2 = False
-    with contextlib.suppress(AttributeError, OSError):
-        os.nice(5)
     for line in sys.stdin:
         request = json.loads(line)
         answer: dict[str, object] = {"id": request["id"]}

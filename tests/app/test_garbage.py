@@ -36,14 +36,15 @@ def test_a_running_reply_is_not_stopped_and_nothing_is_kept_for_ever(qapp: QAppl
     Cycle(gone)
     watch.look()
     assert gc.get_freeze_count() > 1000, "what there is was set aside"
+    assert not watch.is_watching, "no event of a running reply goes through Python"
     gc.collect()
     assert gone == [], "a full collection in between has nothing to look at"
     running = False
     for _ in range(garbage.IDLE_LOOKS - 1):
         watch.look()
-    assert gone == []
+    assert gone == [] and watch.is_watching
     watch.look()
-    assert gone == ["gone"]
+    assert gone == ["gone"] and not watch.is_watching
     assert gc.get_freeze_count() > 1000
 
 
