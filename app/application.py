@@ -6,6 +6,7 @@
 3. The log is opened and the hooks for exceptions, Qt's messages and crashes are put in.
 4. ``QApplication`` is made: Fusion, our palette, exact scale factors, the desktop file's name.
 5. The data folder is claimed; when a window has it already, that one is shown and this start ends.
+   Only then is the file of the last crash read, which the next one is written into.
 6. The settings are read, the language is put in force, then the chats are read.
 7. asyncio runs on Qt's event loop (qasync); PySide6 is imported first, so that qasync finds it.
 8. The window is shown, then the engine's process is started: the window never waits for it.
@@ -23,7 +24,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
@@ -42,16 +42,17 @@ from app.garbage import CalmGarbage
 from app.language import installing, mark, tr
 from app.language.choice import Language
 from app.main_window import MainWindow
+from app.refusal import IN_USE, UNUSABLE, refuse
 from app.settings.loading import last_command
 from app.settings.store import Settings, SettingsStore
 from app.single_instance import SingleInstance
+from app.stage import Stage
 from app.theme import ThemeChoice
 from app.transport import ProcessTransport
 from engine.protocol import Failed, Load
 
 DESKTOP_ID = "io.github.eyrie.Eyrie"
 CRASHED = mark("Notices", "Eyrie did not end properly last time.")
-ANOTHER = "Another Eyrie uses this data folder and does not answer. End it, or choose another folder with --data-dir."
 TOUR_MS = 600
 """The window is on the screen before the tour begins."""
 
@@ -92,7 +93,8 @@ def load_command(options: argparse.Namespace, settings: Settings) -> Load:
     """What to load. Paths are made absolute: the engine runs in a folder of its own."""
 
     def absolute(path: str) -> str:
-        return str(Path(path).expanduser().absolute()) if Path(path).expanduser().exists() else path
+        there = Path(os.path.expanduser(path))
+        return str(there.absolute()) if there.exists() else path
 
     head = options.head
     if head is not None:
@@ -146,26 +148,30 @@ def run(app: QApplication, folder: Path, crash_log: CrashLog, options: argparse.
     """From the settings to the end of the event loop."""
     import qasync
 
+    installing.install(app, Language.SYSTEM)  # for what is said before the settings are read, and of them
     instance = SingleInstance(folder, app)
     if instance.taken:
         if instance.knock():
             print("Eyrie runs already; its window is shown.")
             return Exit.OK
-        print(ANOTHER, file=sys.stderr)
+        refuse(IN_USE)
         return Exit.IN_USE
-    installing.install(app, Language.SYSTEM)  # for what is wrong with the settings
+    crash_log.watch_faults()
     store = SettingsStore(folder)
     installing.install(app, Language(options.language) if options.language else store.current.language)
     follow_settings(app, store)
     client = EngineClient(lambda: ProcessTransport(log_path=crash_log.engine_log))
-    window = MainWindow(client, store, folder, load_command(options, store.current))
-    instance.asked_to_show.connect(window.come_forward)
+    stage = Stage(
+        app, store, client, load_command(options, store.current),
+        lambda client, load: MainWindow(client, store, folder, load), follows=not options.language,
+    )  # fmt: skip
+    instance.asked_to_show.connect(lambda: stage.window.come_forward())
 
-    CalmGarbage(app, lambda: window.replies.running is not None)
+    CalmGarbage(app, lambda: stage.window.replies.running is not None)
 
     def report(message: str, detail: str) -> None:
         next_step = tr("Notices", "You can go on; the log has the details.")
-        window.notices.show_failure(Failed(message, next_step, detail=detail))
+        stage.window.notices.show_failure(Failed(message, next_step, detail=detail))
 
     crash_log.on_exception = report
     if crash_log.last_crash:
@@ -179,30 +185,33 @@ def run(app: QApplication, folder: Path, crash_log: CrashLog, options: argparse.
             if not ended.done():
                 ended.set_result(None)
 
-        window.gone.connect(on_gone)
-        window.show()
-        window.start()
+        stage.gone.connect(on_gone)
+        stage.window.show()
+        stage.window.start()
         if not store.current.tour_seen:
-            QTimer.singleShot(TOUR_MS, window, window.dialogs.start_tour)
+            QTimer.singleShot(TOUR_MS, stage, lambda: stage.window.dialogs.start_tour())
         await ended
 
     loop = qasync.QEventLoop(app)
     crash_log.watch_loop(loop)
-    with loop, _interrupts(window):
+    with loop, _interrupts(stage):
         loop.run_until_complete(live())
-    client.wait_closed()
+    stage.window.client.wait_closed()
     instance.release()
     return Exit.OK
 
 
 @contextlib.contextmanager
-def _interrupts(window: MainWindow) -> Iterator[None]:
-    """Ctrl+C and a session's end close the window properly."""
+def _interrupts(stage: Stage) -> Iterator[None]:
+    """Ctrl+C, a session's end and that of a terminal close the window properly."""
     before = {}
-    for number in (signal.SIGINT, signal.SIGTERM):
-        before[number] = signal.signal(number, lambda *_: window.close())
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # the last one is not everywhere
+        number = getattr(signal, name, None)
+        if number is None or signal.getsignal(number) is signal.SIG_IGN:  # as nohup does
+            continue
+        before[number] = signal.signal(number, lambda *_: stage.window.close())
     # Python runs its signal handlers only between two bytecodes: give it some now and then.
-    timer = QTimer(window)
+    timer = QTimer(stage)
     timer.timeout.connect(lambda: None)
     timer.start(250)
     try:
@@ -224,10 +233,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             folder = stack.enter_context(chosen_folder(options))
             crash_log = CrashLog(folder)
             crash_log.install(options.verbose)
-        except OSError as error:
-            print(
-                f"Eyrie cannot use its data folder: {error}. Choose another with --data-dir.", file=sys.stderr
-            )
+        except (OSError, RuntimeError) as error:  # the second: a home folder that nobody has
+            refuse(UNUSABLE, error)
             return Exit.INIT
         stack.callback(crash_log.close)
         os.environ.setdefault("QT_API", "pyside6")

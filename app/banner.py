@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QPushButton, QSiz
 
 from app import icons, theme
 from app.language import tr
+from app.redaction import without_secrets
 from app.tab_order import insert_before
 
 TOAST_MS = 8000
@@ -118,7 +119,7 @@ class Banner(QWidget):
         offer.act()
 
     def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(f"{self.label.text()}\n\n{self._details}")
+        QGuiApplication.clipboard().setText(without_secrets(f"{self.label.text()}\n\n{self._details}"))
 
     def _dismiss(self) -> None:
         self.hide()

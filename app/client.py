@@ -26,6 +26,7 @@ from app.language import mark
 from app.transport import Ended, Link, ProcessTransport, Transport
 from engine.protocol import (
     Calibrated,
+    Calibration,
     Command,
     Event,
     Failed,
@@ -108,6 +109,8 @@ class EngineClient(QObject):
         self._state = EngineState.STARTING
         self._model: ModelInfo | None = None
         self._device = ""
+        self._calibration: Calibration | None = None
+        """Of the loaded model, as it was told last."""
         self._active: dict[str, None] = {}
         self._loading = False
         self._interval = FLUSH_MS
@@ -167,7 +170,7 @@ class EngineClient(QObject):
             return
         self._state = EngineState.STARTING
         self._loading = False
-        self._model = None
+        self._model = self._calibration = None
         self._link = Link(self._make_transport())
         self._link.start()
         self._arm(FLUSH_MS)
@@ -192,7 +195,7 @@ class EngineClient(QObject):
         self._timer.stop()
         self._state = EngineState.OFF
         self._loading = False
-        self._model = None
+        self._model = self._calibration = None
         self.state_changed.emit()
 
     def send(self, command: Command) -> bool:
@@ -203,11 +206,32 @@ class EngineClient(QObject):
             self._active[command.request_id] = None
         elif isinstance(command, Load | Unload):
             self._loading = isinstance(command, Load)
-            self._model = None
+            self._model = self._calibration = None
             self.state_changed.emit()
         self._link.send(command)
         self._arm(FLUSH_MS)
         return True
+
+    def hand_over(self) -> EngineClient:
+        """Another client for the engine, which goes on; whoever listened to this one hears nothing more."""
+        heir = EngineClient(self._make_transport)
+        heir._link, self._link = self._link, None
+        heir._state, heir._model, heir._device = self._state, self._model, self._device
+        heir._calibration, heir._loading, heir._active = self._calibration, self._loading, self._active
+        self._timer.stop()
+        self._state, self._active = EngineState.CLOSED, {}
+        heir._arm(FLUSH_MS)
+        return heir
+
+    def tell_again(self) -> None:
+        """Say to new listeners what the engine is and holds, as if that had just come."""
+        self.state_changed.emit()
+        if self._state is EngineState.DEAD:
+            self.engine_died.emit("")
+        if self._model is not None:
+            self.loaded.emit(Loaded(self._model))
+        if self._calibration is not None:
+            self.calibrated.emit(Calibrated(self._calibration))
 
     def shutdown(self) -> None:
         """End the engine without blocking; ``closed`` follows within 2 seconds."""
@@ -279,9 +303,11 @@ class EngineClient(QObject):
             self._loading = True
         elif isinstance(event, Loaded):
             self._loading = False
-            self._model = event.model
+            self._model, self._calibration = event.model, None
+        elif isinstance(event, Calibrated):
+            self._calibration = event.calibration
         elif isinstance(event, Unloaded):
-            self._model = None
+            self._model = self._calibration = None
         elif isinstance(event, Finished | MarginMeasured):
             self._active.pop(event.request_id, None)
         elif isinstance(event, Failed):
@@ -302,7 +328,7 @@ class EngineClient(QObject):
         log.error("the engine ended: %s", detail)
         self._state = EngineState.DEAD
         self._loading = False
-        self._model = None
+        self._model = self._calibration = None
         self._abandon_replies(detail)
         self.state_changed.emit()
         self.engine_died.emit(detail)
@@ -311,6 +337,7 @@ class EngineClient(QObject):
         # In English, as what the engine says: it is stored with the replies and translated where it is shown.
         for request_id in self.active:
             self._dispatch(Failed(message, next_step, kind="worker", request_id=request_id, detail=detail))
+        self.flushed.emit()
 
     @Slot()
     def _watch_closer(self) -> None:

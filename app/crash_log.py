@@ -57,25 +57,17 @@ class CrashLog:
         root.setLevel(logging.DEBUG if verbose else logging.INFO)
         if verbose:
             root.addHandler(logging.StreamHandler())
-        self._read_faults()
         sys.excepthook = self._on_exception
         threading.excepthook = lambda args: self._on_exception(
             args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback
         )
         qInstallMessageHandler(_on_qt_message)
 
-    def watch_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.set_exception_handler(self._on_loop_exception)
+    def watch_faults(self) -> None:
+        """Read what a hard crash has left, and have the next one written there.
 
-    def close(self) -> None:
-        """Take the fault file back: a normal end leaves none."""
-        faulthandler.disable()
-        if self._faults is not None:
-            self._faults.close()
-            (self.folder / "faults.log").unlink(missing_ok=True)
-        qInstallMessageHandler(None)
-
-    def _read_faults(self) -> None:
+        Only for the session that has the data folder: the file is emptied.
+        """
         path = self.folder / "faults.log"
         try:
             self.last_crash = path.read_text(encoding="utf-8", errors="replace").strip()
@@ -85,6 +77,17 @@ class CrashLog:
             log.error("the session before crashed:\n%s", self.last_crash)
         self._faults = open(path, "w", encoding="utf-8")  # noqa: SIM115 - faulthandler needs it open
         faulthandler.enable(self._faults)
+
+    def watch_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.set_exception_handler(self._on_loop_exception)
+
+    def close(self) -> None:
+        """Take the fault file back: a normal end leaves none."""
+        if self._faults is not None:
+            faulthandler.disable()
+            self._faults.close()
+            (self.folder / "faults.log").unlink(missing_ok=True)
+        qInstallMessageHandler(None)
 
     def _on_exception(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None

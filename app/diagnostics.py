@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import re
 import sys
 import tomllib
 from dataclasses import asdict
@@ -17,11 +16,9 @@ from PySide6.QtGui import QGuiApplication
 
 from app.client import EngineClient
 from app.language import tr
+from app.redaction import without_secrets
 from app.settings.store import SettingsStore
 from app.storage.database import FILE_NAME as DATABASE
-
-TOKEN = re.compile(r"\b(hf_|sk-|gh[pousr]_|Bearer\s+)[A-Za-z0-9_\-.]{8,}")
-"""What access tokens of model hubs, servers and code hosts look like."""
 
 
 def version() -> str:
@@ -67,8 +64,3 @@ def diagnostics(client: EngineClient, store: SettingsStore, folder: Path) -> str
     settings = {**asdict(store.current), "models": sorted(store.current.models)}
     lines.append(f"Settings: {json.dumps(settings)}")
     return without_secrets("\n".join(lines))
-
-
-def without_secrets(text: str) -> str:
-    """The text with access tokens blotted out, wherever they have come from."""
-    return TOKEN.sub(r"\1…", text)

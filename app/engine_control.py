@@ -50,7 +50,7 @@ class EngineControl(QObject):
         notices.restart_requested.connect(self.restart)
         notices.reload_requested.connect(self.reload)
         notices.cancel_requested.connect(self.cancel)
-        store.changed.subscribe(self._on_settings)
+        self._unsubscribe = store.changed.subscribe(self._on_settings)
 
     # ------------------------------------------------------------------ what can be asked
 
@@ -58,6 +58,11 @@ class EngineControl(QObject):
     def command(self) -> Load:
         """What is loaded, or would be."""
         return complete(self._store.current, self._load)
+
+    @property
+    def asked_for(self) -> Load:
+        """The same without what is set for its model: the next window begins with it."""
+        return self._load
 
     @property
     def is_off(self) -> bool:
@@ -130,12 +135,22 @@ class EngineControl(QObject):
         """Give all memory back, whatever runs."""
         self._give_back(tr("Engine", FREED))
 
+    def say_off(self) -> None:
+        """That nothing is loaded, where another window had given it back."""
+        self._wanted = False
+        self.unloaded.emit(tr("Engine", FREED))
+
     def _give_back(self, words: str) -> None:
         self._wanted = False
         self._client.free()
         self._notices.loading.hide()
         self._notices.error.hide()
         self.unloaded.emit(words)
+
+    def retire(self) -> None:
+        """Another window takes the engine over."""
+        self._idle.stop()
+        self._unsubscribe()
 
     # ------------------------------------------------------------------ by itself
 

@@ -34,7 +34,9 @@ from app.window_frame import WindowFrame
 from engine.protocol import Failed, Load, Loaded, Message
 
 SAVE_MS = 400
-"""Settings are written this long after the last change."""
+"""Settings are written this long after the last change,"""
+RETRY_MS = 5000
+"""and again this long after that was not possible."""
 
 
 class MainWindow(WindowFrame):
@@ -64,7 +66,7 @@ class MainWindow(WindowFrame):
         self._closing = False
         self._saver = QTimer(self)
         self._saver.setSingleShot(True)
-        self._saver.setInterval(SAVE_MS)
+        self._unsaved_settings = False
         self._saver.timeout.connect(self._save_settings)
         self._connect()
         self._connect_actions()
@@ -96,7 +98,7 @@ class MainWindow(WindowFrame):
         client.state_changed.connect(self._update_state)
         client.closed.connect(self.gone)
         self.engine.unloaded.connect(self.notices.say_unloaded)
-        self.store.changed.subscribe(self._apply_settings)
+        self._unsubscribe = self.store.changed.subscribe(self._apply_settings)
         self._trouble.connect(self.notices.say_unsaved)
         if self.chats is not None:
             self.chats.watch(self._trouble.emit)
@@ -203,6 +205,7 @@ class MainWindow(WindowFrame):
     def _on_replies_changed(self) -> None:
         running = self.replies.running
         if running is not None:
+            self.notices.reply_began()
             self.panel.begin_reply(running.request_id, goes_on=running.first_step > 0)
         self._update_state()
 
@@ -302,7 +305,7 @@ class MainWindow(WindowFrame):
             self.numbers.clear()
         else:
             self.status.setText(figures.progress(running) or tr("Window", "Writing"))
-            self.numbers.setText(figures.line(figures.live(running.live, running.method)) if running.text else "")
+            self.numbers.setText(figures.line(figures.live(running.live)) if running.text else "")
 
     def _update_compare(self) -> None:
         kept = self.dialogs.shelf.of_chat(self.book.current)
@@ -316,11 +319,16 @@ class MainWindow(WindowFrame):
         self.transcript.set_calm(settings.reduced_motion)
         self.panel.set_calm(settings.reduced_motion)
         self._show_drafting()
-        self._saver.start()
+        self._saver.start(SAVE_MS)
 
     def _save_settings(self) -> None:
         if not self.store.save():
+            self._unsaved_settings = True
             self.notices.settings.say(self.store.problem)
+            self._saver.start(RETRY_MS)
+        elif self._unsaved_settings:
+            self._unsaved_settings = False
+            self.notices.settings.hide()
 
     def _zoom(self, step: int) -> None:
         low, high = LIMITS["font_size"]
@@ -352,7 +360,23 @@ class MainWindow(WindowFrame):
             self.panel.export_button.close_job()
             self.exchange.close_job()
             self.client.shutdown()  # in a thread of its own, while the rest is written
-            self.store.save()
-            self.replies.close()
-            if self.chats is not None:
-                self.chats.close()
+            self._keep()
+
+    def retire(self) -> EngineClient:
+        """Make room for another window; the client that is returned has the engine, which goes on."""
+        self._closing = True
+        self.save_window()
+        self.panel.export_button.close_job()
+        self.exchange.close_job()
+        self.dialogs.hub_client.close()
+        self._unsubscribe()
+        self.engine.retire()
+        self._keep()
+        return self.client.hand_over()
+
+    def _keep(self) -> None:
+        self._saver.stop()
+        self.store.save()
+        self.replies.close()
+        if self.chats is not None:
+            self.chats.close()

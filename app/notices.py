@@ -87,6 +87,8 @@ class NoticeArea(QWidget):
     def __init__(self, client: EngineClient, store: SettingsStore, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._store = store
+        self._of_reply = False
+        """Whether the error is a reply's."""
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -123,7 +125,13 @@ class NoticeArea(QWidget):
         """The error bar: what happened, what to do next, and a way to try again."""
         offers = (Offer(tr("Notices", "Try again"), retry),) if retry is not None else ()
         text = f"{of_engine(failure.message)} {of_engine(failure.next_step)}".strip()
+        self._of_reply = failure.request_id is not None
         self.error.say(text, offers, details_of(failure))
+
+    def reply_began(self) -> None:
+        """What is said of a reply that failed is over with the next one, which "Try again" would mean."""
+        if self._of_reply:
+            self.error.hide()
 
     def say_unloaded(self, text: str) -> None:
         """The model was given back on purpose."""
@@ -171,4 +179,5 @@ class NoticeArea(QWidget):
         self.loading.hide()
         restart = Offer(tr("Notices", "Restart engine"), self.restart_requested.emit)
         text = tr("Engine", DIED) + " " + tr("Notices", DIED_NEXT)
+        self._of_reply = False
         self.error.say(text, (restart,), detail or tr("Notices", "No details are known."))

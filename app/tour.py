@@ -158,6 +158,12 @@ class Tour(QWidget):
         else:
             event.accept()  # nothing under the tour acts meanwhile
 
+    def focusNextPrevChild(self, _forward: bool) -> bool:
+        """Tab stays on the card: what lies under the tour cannot be seen to have the focus."""
+        other = self.skip if self.next.hasFocus() and not self.skip.isHidden() else self.next
+        other.setFocus(Qt.FocusReason.TabFocusReason)
+        return True
+
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize and watched is self.parentWidget():
             parent = self.parentWidget()

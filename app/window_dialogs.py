@@ -112,9 +112,14 @@ class WindowDialogs(QObject):
     def open_hub(self) -> None:
         """The models: those for this machine, those of the hub, those that are here."""
         if self.hub is None:
-            self.hub = HubDialog(self.hub_client, self._loaded_bytes, self._frame, self._engine_pid)
+            self.hub = HubDialog(
+                self.hub_client, self._loaded_bytes, self._frame, self._engine_pid, self._loaded_path
+            )
             self.hub.load_requested.connect(self.load_requested)
             self.hub.draft_requested.connect(self.draft_requested)
+            # What becomes of it is shown by the window below; downloads go on.
+            self.hub.load_requested.connect(self.hub.hide)
+            self.hub.draft_requested.connect(self.hub.hide)
         self.hub.show()
         self.hub.raise_()
         self.hub.activateWindow()
@@ -122,6 +127,10 @@ class WindowDialogs(QObject):
     def _loaded_bytes(self) -> int:
         model = self._frame.client.model
         return model.memory_bytes if model else 0
+
+    def _loaded_path(self) -> str:
+        model = self._frame.client.model
+        return model.path if model else ""
 
     def _engine_pid(self) -> int:
         return self._frame.client.pid
@@ -133,7 +142,9 @@ class WindowDialogs(QObject):
     # ------------------------------------------------------------------ settings and help
 
     def open_settings(self) -> None:
-        self.settings = SettingsDialog(self._frame.store, self._frame)
+        chats = self._frame.chats
+        follows = self._frame.follows_language and chats is not None and chats.keeps
+        self.settings = SettingsDialog(self._frame.store, self._frame, follows)
         self._open(self.settings)
 
     def open_instructions(self, chat: Chat) -> None:

@@ -74,6 +74,8 @@ class WindowFrame(QMainWindow):
         self.client = client
         self.store = store
         self.folder = folder
+        self.follows_language = False
+        """Whether somebody builds another window when the language changes."""
         self.chats, self.unsaved = open_chats(folder)
         self.book = ChatBook(Keeper(self.chats) if self.chats is not None else None)
         self.setWindowTitle("Eyrie")

@@ -7,6 +7,7 @@ somebody asks for them: ten thousand chats are listed without their contents.
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +39,7 @@ def title_from(prompt: str) -> str:
     line = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
     line = " ".join(line.split())
     # A prompt of nothing but an attached file is called by the file's name.
-    line = line.lstrip("`").removeprefix("file ") if line.startswith("```file ") else line
+    line = re.sub("^`{3,}file ", "", line)
     if len(line) <= TITLE_LENGTH:
         return line or UNTITLED
     cut = line[: TITLE_LENGTH - 1]

@@ -15,12 +15,14 @@ from app.chat.conversation import Chat
 from app.chat.markdown_export import chat_markdown
 from app.job import Job
 from app.language import mark, numbers, tr, tr_n
+from app.saving import completed, offer
 from app.whole_files import Progress, replacing
 from app.window_frame import WindowFrame
 from engine.protocol import Failed
 
 JSON_FILTER = mark("Chats", "Chats with everything (*.json)")
 MARKDOWN_FILTER = mark("Chats", "Markdown to read (*.md)")
+ENDINGS = {JSON_FILTER: ".json", MARKDOWN_FILTER: ".md"}
 SHOWN_AFTER_MS = 700
 """What takes longer than this is shown with its progress."""
 
@@ -76,8 +78,8 @@ class ChatExchange(QObject):
     def export(self, chat: Chat) -> None:
         """Ask where one chat is to go."""
         filters = [MARKDOWN_FILTER] if self._frame.chats is None else [JSON_FILTER, MARKDOWN_FILTER]
-        dialog = self._dialog(tr("Chats", "Export chat"), filters, saving=True)
-        dialog.selectFile(file_name(chat.shown_title))
+        dialog = self._dialog(tr("Chats", "Export chat"))
+        offer(dialog, file_name(chat.shown_title), {tr("Chats", each): ENDINGS[each] for each in filters})
         dialog.fileSelected.connect(
             lambda path: self.export_to(
                 chat, Path(path), dialog.selectedNameFilter() == tr("Chats", MARKDOWN_FILTER)
@@ -86,10 +88,10 @@ class ChatExchange(QObject):
         dialog.open()
 
     def export_to(self, chat: Chat, path: Path, markdown: bool) -> bool:
-        """Write one chat; false when another file is being written or read."""
-        path = path.with_name(path.name + (".md" if markdown else ".json")) if not path.suffix else path
+        """Write one chat, as the ending of the name says; false when another file is being written or read."""
         store = self._frame.chats
-        if markdown or path.suffix == ".md" or store is None:
+        path = completed(path, ENDINGS[MARKDOWN_FILTER if markdown else JSON_FILTER], tuple(ENDINGS.values()))
+        if path.suffix.lower() == ENDINGS[MARKDOWN_FILTER] or store is None:
             text = chat_markdown(chat).encode("utf-8", "replace")
             act: Act = partial(_write, path, text)
         else:
@@ -108,14 +110,15 @@ class ChatExchange(QObject):
         """Ask where all chats are to go."""
         if self._frame.chats is None:
             return
-        dialog = self._dialog(tr("Chats", "Export all chats"), [JSON_FILTER], saving=True)
-        dialog.selectFile("eyrie-chats.json")
+        dialog = self._dialog(tr("Chats", "Export all chats"))
+        offer(dialog, "eyrie-chats", {tr("Chats", JSON_FILTER): ENDINGS[JSON_FILTER]})
         dialog.fileSelected.connect(lambda path: self.export_all_to(Path(path)))
         dialog.open()
 
     def export_all_to(self, path: Path) -> bool:
         """Write all chats; false when another file is being written or read."""
         assert self._frame.chats is not None
+        path = completed(path, ENDINGS[JSON_FILTER], (ENDINGS[JSON_FILTER],))
 
         def words(number: object) -> str:
             count = int(str(number))
@@ -137,7 +140,9 @@ class ChatExchange(QObject):
     def ask_for_import(self) -> None:
         if self._frame.chats is None:
             return
-        dialog = self._dialog(tr("Chats", "Import chats"), [JSON_FILTER], saving=False)
+        dialog = self._dialog(tr("Chats", "Import chats"))
+        dialog.setNameFilters([tr("Chats", JSON_FILTER)])
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
         dialog.fileSelected.connect(lambda path: self.import_from(Path(path)))
         dialog.open()
 
@@ -228,13 +233,8 @@ class ChatExchange(QObject):
 
     # ------------------------------------------------------------------ asking and telling
 
-    def _dialog(self, title: str, filters: list[str], saving: bool) -> QFileDialog:
+    def _dialog(self, title: str) -> QFileDialog:
         dialog = QFileDialog(self._frame, title)
-        dialog.setNameFilters([tr("Chats", each) for each in filters])
-        mode = QFileDialog.AcceptMode.AcceptSave if saving else QFileDialog.AcceptMode.AcceptOpen
-        dialog.setAcceptMode(mode)
-        if not saving:
-            dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
         dialog.finished.connect(lambda _: dialog.deleteLater())
         return dialog
 

@@ -117,14 +117,14 @@ def line(parts: list[str]) -> str:
     return "\u00a0\u00a0· ".join(part.replace(" ", "\u00a0") for part in parts).replace("· ", "·\u00a0 ")
 
 
-def live(figures: Live, method: str = "") -> list[str]:
-    """The parts of the status line while a reply grows; ``method`` as for :func:`mode`."""
+def live(figures: Live) -> list[str]:
+    """The parts of the status line while a reply grows, and of the line under one that broke off."""
     parts = [tokens(figures.tokens)]
     if figures.tokens_per_second > 0:
         parts.append(speed(figures.tokens_per_second))
     if figures.acceptance_length > 0:
         parts.append(tau(figures.acceptance_length))
-        parts.append(mode(figures.mode, method))
+        parts.append(mode(figures.mode, figures.method))
     return parts
 
 

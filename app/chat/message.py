@@ -65,6 +65,8 @@ class Live:
     acceptance_length: float = 0.0
     """Tau so far; 0 before the first step after the prompt."""
     mode: Mode = Mode.PLAIN
+    method: str = ""
+    """Id of the method that drafted last; empty where none did."""
 
 
 class ChatMessage:
@@ -96,6 +98,7 @@ class ChatMessage:
         self._tokens = 0
         self._steps = 0
         self._modes: set[Mode] = set()
+        self._drafted_by = ""
         self._kept_live: Live | None = None
         # A reply that is continued: where its new part begins, and what the old one cost.
         self._base = 0
@@ -121,6 +124,7 @@ class ChatMessage:
             tokens_per_second=sum(tokens for tokens, _ in self._recent) / seconds if seconds > 0 else 0.0,
             acceptance_length=(self._tokens - 1) / self._steps if self._steps else 0.0,
             mode=Mode.MIXED if len(self._modes) > 1 else next(iter(self._modes), Mode.PLAIN),
+            method=self._drafted_by or self.method,
         )
 
     @property
@@ -205,6 +209,7 @@ class ChatMessage:
         if step.index > self._first_step:
             self._steps += 1
             self._modes.add(step.mode)
+            self._drafted_by = step.method or self._drafted_by
             self._recent.append((len(step.pieces), step.times.total))
         self.changed(self)
 

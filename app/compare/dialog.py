@@ -34,6 +34,7 @@ from app.compare.shelf import Shelf
 from app.compare.states import Client
 from app.hub.client import HubClient
 from app.language import tr
+from app.saving import completed, offer
 from app.wrapping_row import WrappingRow
 from engine.protocol import GenerationSettings, Load, Message
 
@@ -41,7 +42,7 @@ ABREAST = 700
 """From this width on the sides stand beside each other."""
 KEEP_MS = 2000
 """Between two times at which a comparison that runs is kept."""
-PNG, SVG = "PNG (*.png)", "SVG (*.svg)"
+ENDINGS = {"PNG (*.png)": ".png", "SVG (*.svg)": ".svg"}
 
 
 class CompareDialog(QDialog):
@@ -285,11 +286,9 @@ class CompareDialog(QDialog):
         if self._shown() is None:
             return
         dialog = QFileDialog(self, tr("Compare", "Save the picture"))
-        dialog.setNameFilters([PNG, SVG])
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.selectFile("eyrie-comparison")
+        offer(dialog, "eyrie-comparison", ENDINGS)
         dialog.fileSelected.connect(
-            lambda path: self.save_picture_to(Path(path), ".svg" if dialog.selectedNameFilter() == SVG else ".png")
+            lambda path: self.save_picture_to(Path(path), ENDINGS[dialog.selectedNameFilter()])
         )
         dialog.finished.connect(lambda _: dialog.deleteLater())
         dialog.open()
@@ -299,7 +298,7 @@ class CompareDialog(QDialog):
         record = self._shown()
         if record is None:
             return False
-        path = path if path.suffix else path.with_name(path.name + ending)
+        path = completed(path, ending, tuple(ENDINGS.values()))
         try:
             picture.save_picture(record, self.palette(), path, self.run_page.prompt_at)
         except OSError as error:

@@ -1,7 +1,7 @@
 """Puts the chosen language in force: our translations, and Qt's own for its dialogs and menus.
 
-Texts are put into the widgets as these are made, so a choice counts from the next start on;
-installing comes before the first widget.
+Texts are put into the widgets as these are made, so installing comes before the widgets; see
+:mod:`app.stage` for a choice that is made later.
 """
 
 from __future__ import annotations

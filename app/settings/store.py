@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import tempfile
 import time
 from collections.abc import Mapping
@@ -50,7 +51,6 @@ class Settings:
     """Mark accepted draft tokens in the replies."""
     theme: ThemeChoice = ThemeChoice.SYSTEM
     language: Language = Language.SYSTEM
-    """Counts from the next start on."""
     font_size: int | None = None
     """Points; ``None`` is the system's."""
     reduced_motion: bool = False
@@ -199,6 +199,8 @@ class SettingsStore:
         if not self._dirty:
             return True
         text = json.dumps(asdict(self._current), indent=2, ensure_ascii=False) + "\n"
+        # Names of files that are no proper text stand in Python strings as halves of pairs, which JSON can escape.
+        text = re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(prefix=FILE_NAME, suffix=".new", dir=self._path.parent)

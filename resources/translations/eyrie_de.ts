@@ -1242,6 +1242,10 @@
         <translation>„{name}“ konnte nicht gelesen werden: {reason}. Prüfen Sie, ob Sie die Datei öffnen dürfen.</translation>
     </message>
     <message>
+        <source>“{name}” is empty. Choose a file with text in it.</source>
+        <translation>„{name}“ ist leer. Wählen Sie eine Datei mit Text.</translation>
+    </message>
+    <message>
         <source>“{name}” is not a file. Choose single text files.</source>
         <translation>„{name}“ ist keine Datei. Wählen Sie einzelne Textdateien.</translation>
     </message>
@@ -3912,6 +3916,17 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>Send the prompt</source>
         <translation>Prompt senden</translation>
+    </message>
+</context>
+<context>
+    <name>Start</name>
+    <message>
+        <source>Another Eyrie uses this data folder and does not answer. End it, or choose another folder with --data-dir.</source>
+        <translation>Ein anderes Eyrie verwendet diesen Datenordner und antwortet nicht. Beenden Sie es, oder wählen Sie mit --data-dir einen anderen Ordner.</translation>
+    </message>
+    <message>
+        <source>Eyrie cannot use its data folder: {error}. Choose another with --data-dir, or free what is in the way.</source>
+        <translation>Eyrie kann seinen Datenordner nicht verwenden: {error}. Wählen Sie mit --data-dir einen anderen, oder räumen Sie aus dem Weg, was hindert.</translation>
     </message>
 </context>
 <context>

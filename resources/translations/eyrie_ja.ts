@@ -1224,6 +1224,10 @@
         <translation>「{name}」を読めませんでした: {reason}。開く権限があるか確かめてください。</translation>
     </message>
     <message>
+        <source>“{name}” is empty. Choose a file with text in it.</source>
+        <translation>「{name}」は空です。テキストのあるファイルを選んでください。</translation>
+    </message>
+    <message>
         <source>“{name}” is not a file. Choose single text files.</source>
         <translation>「{name}」はファイルではありません。テキストファイルを選んでください。</translation>
     </message>
@@ -3867,6 +3871,17 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>Send the prompt</source>
         <translation>プロンプトを送信</translation>
+    </message>
+</context>
+<context>
+    <name>Start</name>
+    <message>
+        <source>Another Eyrie uses this data folder and does not answer. End it, or choose another folder with --data-dir.</source>
+        <translation>別の Eyrie がこのデータフォルダーを使用中ですが、応答しません。終了させるか、--data-dir で別のフォルダーを選んでください。</translation>
+    </message>
+    <message>
+        <source>Eyrie cannot use its data folder: {error}. Choose another with --data-dir, or free what is in the way.</source>
+        <translation>Eyrie のデータフォルダーを使えません: {error}。--data-dir で別のフォルダーを選ぶか、妨げになっているものを取り除いてください。</translation>
     </message>
 </context>
 <context>

@@ -1224,6 +1224,10 @@
         <translation>无法读取“{name}”：{reason}。请检查你是否有权打开它。</translation>
     </message>
     <message>
+        <source>“{name}” is empty. Choose a file with text in it.</source>
+        <translation>“{name}”是空的。请选择有文本内容的文件。</translation>
+    </message>
+    <message>
         <source>“{name}” is not a file. Choose single text files.</source>
         <translation>“{name}”不是文件。请选择单个文本文件。</translation>
     </message>
@@ -3867,6 +3871,17 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>Send the prompt</source>
         <translation>发送提示</translation>
+    </message>
+</context>
+<context>
+    <name>Start</name>
+    <message>
+        <source>Another Eyrie uses this data folder and does not answer. End it, or choose another folder with --data-dir.</source>
+        <translation>另一个 Eyrie 正在使用此数据文件夹且没有响应。请结束它，或用 --data-dir 选择其他文件夹。</translation>
+    </message>
+    <message>
+        <source>Eyrie cannot use its data folder: {error}. Choose another with --data-dir, or free what is in the way.</source>
+        <translation>Eyrie 无法使用其数据文件夹：{error}。请用 --data-dir 选择其他文件夹，或清除造成阻碍的原因。</translation>
     </message>
 </context>
 <context>

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from PySide6.QtCore import qInstallMessageHandler, qWarning
+from PySide6.QtCore import QObject, qInstallMessageHandler, qWarning
+from pytestqt.qtbot import QtBot
 
-from app.application import chosen_folder, load_command, main, parse
+from app.application import _interrupts, chosen_folder, load_command, main, parse
 from app.crash_log import CrashLog
 from app.diagnostics import version
 from app.folders import data_folder
@@ -87,6 +90,12 @@ def test_a_data_folder_that_cannot_be_used_is_said(
     assert "--data-dir" in capsys.readouterr().err
 
 
+def test_a_home_that_nobody_has_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--data-dir", "~nobody-of-this-name/eyrie"]) == 4
+    assert "--data-dir" in capsys.readouterr().err
+    assert load_command(parse(["--model", "~nobody-of-this-name/model"]), Settings()).model.startswith("~nobody")
+
+
 def test_everything_lands_in_one_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hooks = sys.excepthook
     root = logging.getLogger()
@@ -99,6 +108,7 @@ def test_everything_lands_in_one_log(tmp_path: Path, monkeypatch: pytest.MonkeyP
     crash_log.on_exception = lambda message, detail: told.append(message)
     try:
         crash_log.install()
+        crash_log.watch_faults()
         qWarning("something about a font")
         try:
             raise ValueError("a bug")
@@ -117,6 +127,38 @@ def test_everything_lands_in_one_log(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "qt: something about a font" in logged and "ValueError: a bug" in logged
     assert told == ["Something unexpected went wrong: ValueError."]
     assert not (tmp_path / "logs" / "faults.log").exists(), "a proper end leaves nothing behind"
+
+
+def test_a_start_in_vain_takes_nothing_from_the_log_of_crashes(tmp_path: Path) -> None:
+    """A second start finds that the folder is in use, and ends: the window there goes on writing its faults."""
+    faults = tmp_path / "logs" / "faults.log"
+    faults.parent.mkdir()
+    faults.write_text("Fatal Python error: Segmentation fault")
+    code = (
+        "import sys; from pathlib import Path; from app.crash_log import CrashLog; "
+        "log = CrashLog(Path(sys.argv[1])); log.install(); log.close(); print(log.last_crash)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=PROJECT_ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "" and faults.read_text() == "Fatal Python error: Segmentation fault"
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="terminals end otherwise there")
+def test_the_end_of_a_terminal_closes_the_window(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+    stage = QObject()
+    stage.window = SimpleNamespace(close=lambda: closed.append(True))  # type: ignore[attr-defined]
+    with _interrupts(stage):  # type: ignore[arg-type]
+        os.kill(os.getpid(), signal.SIGHUP)
+        qtbot.waitUntil(lambda: bool(closed), timeout=20000)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with _interrupts(stage):  # type: ignore[arg-type]
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN, "nohup has said that it is to go on"
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    stage.deleteLater()
 
 
 @pytest.mark.parametrize("folder", ["data", "Données d’Élodie 鷲"])

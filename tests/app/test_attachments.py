@@ -43,9 +43,17 @@ def test_a_file_is_read_as_text(tmp_path: Path) -> None:
     assert len(read(tmp_path / "most").text) == MOST_BYTES
 
 
+@pytest.mark.parametrize("how", ["utf-8-sig", "utf-16", "utf-16-be", "utf-32"])
+def test_a_file_that_says_how_it_is_written_is_read(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "from Windows.txt"
+    mark = "\ufeff" if how == "utf-16-be" else ""
+    path.write_bytes((mark + "Grüße 鷲\r\n\r\nEnd\r\n").encode(how))
+    assert read(path).text == "Grüße 鷲\n\nEnd"
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"\xff\xfe\x00", "not text in UTF-8"), (b"a\0b", "not a text file"), (b"x" * (MOST_BYTES + 1), "256 kB"), (None, "not a file")],
+    [(b"", "is empty"), (b"\xef\xbb\xbf\n", "is empty"), (b"\xff\xfe\x00", "not text in UTF-8"), (b"a\0b", "not a text file"), (b"x" * (MOST_BYTES + 1), "256 kB"), (None, "not a file")],
 )
 def test_what_cannot_be_attached_is_said(
     qtbot: QtBot, look: QApplication, tmp_path: Path, content: bytes | None, said: str

@@ -108,6 +108,11 @@ def test_the_tour_walks_and_can_be_left(qtbot: QtBot, open_window: OpenWindow) -
     tour = window.dialogs.tour
     assert tour is not None and tour.isVisible() and tour.size() == window.size()
     titles = []
+    window.activateWindow()
+    tour.next.setFocus()
+    for expected in (tour.skip, tour.next, tour.skip):
+        qtbot.keyClick(tour.next if tour.next.hasFocus() else tour.skip, Qt.Key.Key_Tab)
+        assert expected.hasFocus(), "Tab does not lead under the tour"
     for _ in window.tour_stops():
         titles.append(tour.title.text())
         assert tour.rect().contains(tour.card.geometry()), "the card is within the window"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -43,11 +44,20 @@ def reply() -> ChatMessage:
     return made
 
 
+def test_a_reply_that_broke_off_tells_the_method_that_drafted() -> None:
+    made = reply()
+    assert figures.live(made.live)[-1] == "EAGLE"
+    made.append(replace(step(2, (" of", Origin.DRAFT), (" kings", Origin.TARGET)), method="prompt-lookup"))
+    made.fail(Failed("The engine stopped unexpectedly."))
+    assert figures.live(made.live)[-1] == "Prompt lookup", "whatever was asked for: the engine had chosen"
+
+
 @pytest.mark.parametrize(
     ("prompt", "title"),
     [
         ("What is the capital of Peru?", "What is the capital of Peru?"),
         ("```file notes.txt\nx\n```", "notes.txt"),
+        ("`````file notes.md\n````\n`````", "notes.md"),
         ("\n\n  Second   line \nthird", "Second line"),
         ("   \n ", UNTITLED),
         ("a" * 100, "a" * (TITLE_LENGTH - 1) + "…"),

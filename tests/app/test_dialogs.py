@@ -11,13 +11,15 @@ from PySide6.QtWidgets import QApplication, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
 from app.client import EngineClient
-from app.diagnostics import diagnostics, version, without_secrets
+from app.diagnostics import diagnostics, version
 from app.licence_dialog import LicenceDialog
 from app.main_window import MainWindow
+from app.redaction import without_secrets
 from app.rehearsal import REHEARSAL_MODEL
 from app.settings.dialog import SettingsDialog
 from app.settings.store import FILE_NAME, Settings, SettingsStore
 from app.theme import ThemeChoice
+from engine.protocol import Failed
 from tests.app.conftest import OpenWindow
 from tests.app.fake_engine import FakeEngine, Script, say
 
@@ -153,6 +155,11 @@ def test_diagnostics_name_the_machine_and_no_chat(
     assert "Chats: " in text
     token = "hf_" + "a1B2" * 8
     assert without_secrets(f"at {token}, sk-proj-12345678 and hf_hub") == "at hf_…, sk-… and hf_hub"
+    assert without_secrets("by http://me:word@proxy:80/x") == "by http://…@proxy:80/x"
+    window.notices.show_failure(Failed("No.", "Wait.", detail=f"Authorization: {token}"))
+    details = window.notices.error.offers()[-1]
+    details.click()
+    assert QApplication.clipboard().text().endswith("Authorization: hf_…"), "what is copied of an error, too"
 
 
 @pytest.mark.parametrize("tour_first", [True, False])

@@ -108,6 +108,8 @@ def test_freeing_the_gpu_ends_the_engine_and_keeps_the_text(qtbot: QtBot, open_w
     assert window.replies.running is None and window.client.model is None
     kept = reply.text
     assert kept and reply.reason is FinishReason.ERROR
+    view = window.transcript.view_of(reply)
+    assert view is not None and "was unloaded" in view.remark("problem"), "and the chat says so at once"
     assert "memory is free" in window.notices.engine.label.text() and not window.notices.error.isVisible()
     assert window.status.text() == "Model unloaded" and not window.commands.free.isEnabled()
     qtbot.waitUntil(lambda: not window.engine_.transports[0]._thread.is_alive(), timeout=20000)  # type: ignore[attr-defined]

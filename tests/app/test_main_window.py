@@ -14,6 +14,7 @@ from app.chat.conversation import ChatMessage, MessageState
 from app.chat.message_view import MessageView
 from app.main_window import MainWindow
 from app.rehearsal import REHEARSAL_MODEL
+from app.settings.store import SettingsStore
 from engine.protocol import Failed, FinishReason, Generate, Load, Mode, Origin, Role, SetEagle, Stop
 from tests.app.conftest import OpenWindow
 from tests.app.fake_engine import PROBLEM, SENTENCE, Script, say
@@ -194,6 +195,17 @@ def test_a_failed_reply_says_what_to_do_and_can_be_tried_again(qtbot: QtBot, ope
     assert not bar.isVisible() and window.replies.running is not None
     window.replies.stop()
     finish(qtbot, window)
+    ask(qtbot, window)
+    finish(qtbot, window)
+    assert bar.isVisible()
+    window.book.new()
+    window.send_prompt("Something else")
+    assert not bar.isVisible(), "the next reply leaves it behind: Try again would mean another one"
+    finish(qtbot, window)
+    window.notices.show_failure(Failed("The file could not be read."))
+    window.send_prompt("More")
+    assert bar.isVisible(), "what has nothing to do with a reply stays"
+    finish(qtbot, window)
 
 
 def test_a_failed_load_can_be_tried_again(qtbot: QtBot, open_window: OpenWindow) -> None:
@@ -284,3 +296,23 @@ def test_a_token_of_the_tree_leads_to_its_place_in_the_text(qtbot: QtBot, open_w
         if found.format.background().color() == theme.tokens(piece).accent
     ]
     assert sum(found.length for found in reversed_) == len(step.pieces[1].text)
+
+
+def test_settings_that_cannot_be_saved_are_tried_again(
+    qtbot: QtBot, open_window: OpenWindow, store: SettingsStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.main_window.RETRY_MS", 50)
+    window = open_window()
+    qtbot.waitUntil(lambda: not window._saver.isActive(), timeout=20000)
+    refused = OSError(28, "No space left on device")
+
+    def full(*_: object, **__: object) -> tuple[int, str]:
+        raise refused
+
+    with monkeypatch.context() as patched:
+        patched.setattr("app.settings.store.tempfile.mkstemp", full)
+        store.update(top_k=9)
+        qtbot.waitUntil(window.notices.settings.isVisible, timeout=20000)
+        assert "No space left" in window.notices.settings.label.text()
+    qtbot.waitUntil(lambda: not window.notices.settings.isVisible(), timeout=20000)
+    assert SettingsStore(store.path.parent).current.top_k == 9

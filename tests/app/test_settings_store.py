@@ -120,3 +120,12 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     assert SettingsStore(tmp_path).current.top_k == 3
     assert store.save(), "what was not written is tried again"
     assert SettingsStore(tmp_path).current.top_k == 9
+
+
+def test_a_path_that_is_no_proper_text_is_kept(tmp_path: Path) -> None:
+    """Names of folders may be any bytes on Linux; what is no UTF-8 comes to Python as halves of pairs."""
+    store = SettingsStore(tmp_path)
+    store.update(last={"model": "/models/\udce4lter, größer", "head": None})
+    assert store.save() and "größer" in store.path.read_text(encoding="utf-8")
+    again = SettingsStore(tmp_path)
+    assert again.problem == "" and again.current.last == store.current.last
