@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from engine.protocol.hub import DownloadState, Phase
+from engine.protocol.hub import DownloadState, LocalEntry, Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,10 @@ class Choice:
     """All its parts."""
     target_path: str = ""
     head: str = ""
+    """A repository, or the folder of one that is here."""
     head_path: str = ""
+    head_repo: str = ""
+    """The repository of a head that is here, if it is of one: where it can be had again."""
     is_head: bool = False
     """A head was looked at by itself: it can be downloaded, but not loaded."""
     head_was_chosen: bool = False
@@ -33,6 +36,25 @@ class Choice:
         """Repositories that are to be downloaded."""
         found = [self.target] if self.target and not self.target_path else []
         return tuple(found + ([self.head] if self.head and not self.head_path else []))
+
+    @property
+    def head_names(self) -> tuple[str, ...]:
+        """All that the chosen head may be called in a list that was made before it came here, or after."""
+        return tuple(name for name in (self.head_path, self.head, self.head_repo) if name)
+
+    def among(self, entries: Iterable[LocalEntry]) -> Choice:
+        """The same choice where these models and heads lie here, and no others."""
+        entries = tuple(entries)
+        here = {(entry.repo_id, entry.file): entry.path for entry in entries if entry.repo_id}
+        choice = self
+        if choice.target and choice.target != choice.target_path:
+            choice = replace(choice, target_path=here.get((choice.target, choice.file), ""))
+        if choice.head_path and choice.head_path not in {entry.path for entry in entries}:
+            repo = choice.head_repo or (choice.head if choice.head != choice.head_path else "")
+            choice = replace(choice, head=repo, head_path="")
+        if choice.head and not choice.head_path:
+            choice = replace(choice, head_path=here.get((choice.head, ""), ""))
+        return choice
 
 
 def coming(states: Iterable[DownloadState], repo_id: str, file: str) -> DownloadState | None:

@@ -1,7 +1,9 @@
 """The bridge between the picker and the hub's process, as :mod:`app.client` is to the engine.
 
 The process is started by the first command and again after it died; a download that
-ran then goes on by itself. Every event is emitted as the signal of its type.
+ran then goes on by itself. Every event is emitted as the signal of its type. What the process
+was asked and had not answered when it died is answered here, by a failure of its own: nobody
+waits for ever.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import logging
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from engine.protocol import Ready
 from engine.protocol.hub import Problem
 from engine.protocol.hub_messages import (
     Account,
+    Browse,
     Catalogue,
     Details,
     Found,
@@ -39,6 +43,8 @@ POLL_MS = 40
 IDLE_MS = 200
 EVENTS_PER_POLL = 64
 CLOSE_GRACE = 2.5
+LIVED = 20.0
+"""Seconds. A process that dies sooner is not started anew by itself: it would only die again."""
 DIED = Problem(
     "hub-process",
     mark("engine", "The part of Eyrie that talks to the hub stopped unexpectedly."),
@@ -53,6 +59,8 @@ def hub_transport(data_folder: Path) -> ProcessTransport:
 
 
 class HubClient(QObject):
+    started = Signal()
+    """The process is there, for the first time or anew: it knows nothing of what was asked before."""
     catalogue = Signal(object)
     found = Signal(object)
     details = Signal(object)
@@ -68,6 +76,11 @@ class HubClient(QObject):
         self._make_transport = make_transport
         self._link: Link | None = None
         self._last_id = 0
+        self._open: dict[type, int] = {}
+        """The latest request of a kind, until it is answered."""
+        self._browse: Browse | None = None
+        self._begun = 0.0
+        self._downloads = False
         self.endpoint = "https://huggingface.co"
         """The hub's address, for people: where the models' pages are."""
         self._timer = QTimer(self)
@@ -99,6 +112,11 @@ class HubClient(QObject):
         if self._link is None:
             self._link = Link(self._make_transport())
             self._link.start()
+            self._begun = time.monotonic()
+        if request_id := getattr(command, "request_id", 0):
+            self._open[type(command)] = request_id
+        if isinstance(command, Browse):
+            self._browse = command
         self._link.send(command)  # type: ignore[arg-type]
         self._timer.start(POLL_MS)
 
@@ -120,13 +138,34 @@ class HubClient(QObject):
             taken += 1
             if isinstance(event, Ended):
                 log.error("the hub's process ended: %s", event.detail)
-                self._link = None
-                self.failed.emit(HubFailed(0, DIED))
+                self._on_died()
                 return
+            self._answered(event)
             if isinstance(event, Ready):
                 self.endpoint = event.device
+                self.started.emit()
             signal = self._signals.get(type(event))
             if signal is not None:
                 signal.emit(event)
         if self._link is not None:
             self._timer.start(POLL_MS if taken else IDLE_MS)
+
+    def _answered(self, event: Any) -> None:
+        if isinstance(event, Queue):
+            self._downloads = any(each.phase.is_active for each in event.downloads)
+        more = (isinstance(event, Found) and event.unchecked) or (
+            isinstance(event, Heads) and not event.is_complete
+        )
+        if not more and (request_id := getattr(event, "request_id", 0)):
+            self._open = {kind: number for kind, number in self._open.items() if number != request_id}
+
+    def _on_died(self) -> None:
+        """Answer what was open; start the process anew where downloads ran, so that they go on by night."""
+        self._link = None
+        unanswered, self._open = self._open, {}
+        for request_id in unanswered.values():
+            self.failed.emit(HubFailed(request_id, DIED))
+        self.failed.emit(HubFailed(0, DIED))
+        if self._downloads and self._browse is not None and time.monotonic() - self._begun > LIVED:
+            self._downloads = False
+            self.send(self._browse)

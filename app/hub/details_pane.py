@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QLabel,
     QPlainTextEdit,
     QPushButton,
@@ -36,11 +35,21 @@ TONES = {
     PairVerdict.NOT: Tone.BAD,
     PairVerdict.UNKNOWN: Tone.PLAIN,
 }
+LONGEST_WORD = 24
+"""Letters; what is longer is cut where the window is narrow."""
 ACCOUNT_KINDS = ("hub-login", "hub-token", "hub-right")
 
 
+class _Text(QLabel):
+    """Asks for no more width than a long word: a name of 200 letters would widen the whole window."""
+
+    def minimumSizeHint(self) -> QSize:
+        size = super().minimumSizeHint()
+        return QSize(min(size.width(), LONGEST_WORD * self.fontMetrics().averageCharWidth()), size.height())
+
+
 def label(parent: QWidget, role: str = "") -> QLabel:
-    made = QLabel(parent)
+    made = _Text(parent)
     made.setTextFormat(Qt.TextFormat.PlainText)
     made.setWordWrap(True)
     made.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -55,33 +64,36 @@ class ProblemStrip(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.text = label(self, "error")
-        self._buttons = QHBoxLayout()
-        self._buttons.setSpacing(8)
-        column = QVBoxLayout(self)
+        self._buttons = WrappingRow(self)
+        self._column = column = QVBoxLayout(self)
         column.setContentsMargins(12, 8, 12, 8)
         column.setSpacing(6)
         column.addWidget(self.text)
-        column.addLayout(self._buttons)
+        column.addWidget(self._buttons)
         self.hide()
 
     def say(self, text: str, offers: Sequence[tuple[str, Callable[[], object]]]) -> None:
         self.text.setText(text)
         self.setAccessibleName(text)
-        while (item := self._buttons.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.hide()
-                widget.deleteLater()
+        before, self._buttons = self._buttons, WrappingRow(self)
         for name, act in offers:
             button = QPushButton(name, self)
             button.setAutoDefault(False)
             button.clicked.connect(lambda _=False, act=act: act())
-            self._buttons.addWidget(button)
-        self._buttons.addStretch(1)
+            self._buttons.add(button)
+        self._column.replaceWidget(before, self._buttons)
+        before.hide()
+        before.deleteLater()
+        self._buttons.setVisible(bool(offers))
         self.show()
+
+    def buttons(self) -> list[QPushButton]:
+        """Those that help now; what was offered before may still be on its way out."""
+        return self._buttons.findChildren(QPushButton)
 
     def offered(self) -> list[str]:
         """The texts of the buttons."""
-        return [button.text() for button in self.findChildren(QPushButton) if not button.isHidden()]
+        return [button.text() for button in self.buttons()]
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -110,6 +122,8 @@ class DetailsPane(QWidget):
         self.title = label(self, "heading")
         self.line = label(self, "small")
         self.problem = ProblemStrip(self)
+        self.waits_for_account = False
+        """What stands in the way may be gone with another token."""
         self.quants = QuantPicker(self)
         self.quants.chosen.connect(self.quant_chosen)
         self.memory = MemoryBar(self)
@@ -187,14 +201,21 @@ class DetailsPane(QWidget):
 
     def stops(self) -> list[QWidget]:
         """Where Tab stops in here."""
-        inside = (*self.problem.findChildren(QPushButton), self.quants.box, self.heads, self.tabs.tabBar(), self.card, self.files)
+        inside = (
+            *self.problem.buttons(),
+            self.quants.box,
+            self.heads,
+            self.tabs.tabBar(),
+            self.card,
+            self.files,
+        )
         return [*inside, self.page_button, self.fetch_button, self.load_button]
 
     # ------------------------------------------------------------------ what is shown
 
     def clear(self, text: str) -> None:
         self.begin(text, "", has_page=False)
-        self.show_heads((), "", complete=True)
+        self.show_heads((), (), complete=True)
         self.heads_title.hide()
         self.heads.hide()
         self.show_buttons("", can_load=False)
@@ -205,7 +226,7 @@ class DetailsPane(QWidget):
         self.title.setText(title)
         self.line.setText(line)
         self.line.setVisible(bool(line))
-        self.problem.hide()
+        self.show_problem(None)
         self.quants.hide()
         self.show_fit(None)
         self.facts.setText("")
@@ -235,6 +256,7 @@ class DetailsPane(QWidget):
 
     def show_problem(self, problem: Problem | None) -> None:
         """What stands in the way, with the cure that its kind has."""
+        self.waits_for_account = problem is not None and problem.kind in (*ACCOUNT_KINDS, "hub-licence")
         if problem is None:
             self.problem.hide()
             return
@@ -246,12 +268,10 @@ class DetailsPane(QWidget):
         if problem.kind != "unsupported":
             offers.append((tr("Hub", "Try again"), self.retry_requested.emit))
         self.problem.say(words.problem(problem), offers)
-        insert_before(self.quants.box, self.problem.findChildren(QPushButton))
+        insert_before(self.quants.box, self.problem.buttons())
 
-    def show_heads(
-        self, heads: Sequence[HeadChoice], chosen: str, complete: bool, known: bool = True
-    ) -> None:
-        """Heads for the model; ``chosen`` is the repository or folder of the current one, "" for none."""
+    def show_heads(self, heads: Sequence[HeadChoice], chosen: Sequence[str], complete: bool) -> None:
+        """Heads for the model; ``chosen`` are the names that the current one may have, empty for none."""
         self.heads_title.show()
         self.heads.show()
         self._heads = {_key(head): head for head in heads}
@@ -261,24 +281,26 @@ class DetailsPane(QWidget):
         self.heads_title.setText(
             tr("Hub", "EAGLE head") if complete else tr("Hub", "EAGLE head, looking for more…")
         )
-        self.choose_head(chosen)
+        self.choose_head(*chosen)
 
-    def choose_head(self, key: str) -> None:
-        quiet, self.heads._quiet = self.heads._quiet, True
-        self.heads.choose(key or NO_HEAD)
-        self.heads._quiet = quiet
-        self._show_verdict(key)
+    def choose_head(self, *names: str) -> None:
+        """Show the head as the chosen one; none where the list has none that is called so."""
+        known = self.head(*names)
+        self.heads.point_at(_key(known) if known else NO_HEAD)
+        self._show_verdict(known)
 
-    def head(self, key: str) -> HeadChoice | None:
-        return self._heads.get(key)
+    def head(self, *names: str) -> HeadChoice | None:
+        """The head of a folder or a repository; it may have come here, or gone, since the list was made."""
+        by_repository = {head.repo_id: head for head in self._heads.values()}
+        found = (self._heads.get(name) or by_repository.get(name) for name in names)
+        return next((head for head in found if head is not None), None)
 
     def _on_head(self, row: Row) -> None:
         key = "" if row.key == NO_HEAD else row.key
-        self._show_verdict(key)
+        self._show_verdict(self._heads.get(key))
         self.head_chosen.emit(key)
 
-    def _show_verdict(self, key: str) -> None:
-        head = self._heads.get(key)
+    def _show_verdict(self, head: HeadChoice | None) -> None:
         text = words.verdict(head.report) + (f" {of_engine(head.note)}" if head.note else "") if head else ""
         self.verdict.setText(text)
         self.verdict.setVisible(bool(text))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from PySide6.QtCore import QSize, Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QShowEvent
+from PySide6.QtGui import QDesktopServices, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QDialog,
     QHBoxLayout,
@@ -16,21 +16,23 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+from shiboken6 import isValid
 
-from app.banner import Banner
+from app.banner import Banner, Offer
 from app.hub import words
-from app.hub.choice import Choice, coming
-from app.hub.client import HubClient
+from app.hub.choice import Choice
+from app.hub.client import DIED, HubClient
 from app.hub.details_pane import DetailsPane
 from app.hub.local_page import LocalPage
 from app.hub.pairs_page import PairsPage
+from app.hub.possible import possible
 from app.hub.queue_panel import QueuePanel
 from app.hub.search_page import SearchPage
 from app.hub.token_dialog import TokenDialog, account_words
 from app.language import tr
 from app.tab_order import in_order
 from engine.protocol import Load
-from engine.protocol.hub import HubModel, LocalEntry, ModelDetails, PairOffer, PairVerdict, Phase
+from engine.protocol.hub import HeadChoice, HubModel, LocalEntry, ModelDetails, PairOffer, PairVerdict
 from engine.protocol.hub_messages import (
     Account,
     Browse,
@@ -66,11 +68,14 @@ class HubDialog(QDialog):
         loaded_bytes: Callable[[], int] = lambda: 0,
         parent: QWidget | None = None,
         engine_pid: Callable[[], int] = lambda: 0,
+        loaded_path: Callable[[], str] = lambda: "",
     ) -> None:
+        """What the engine holds now: its bytes, its process, and the path of the model."""
         super().__init__(parent)
         self.client = client
         self._loaded_bytes = loaded_bytes
         self._engine_pid = engine_pid
+        self._was_shown = self._has_died = False
         self._account: Account | None = None
         self._looking = self._finding = 0
         self.choice = Choice()
@@ -82,7 +87,7 @@ class HubDialog(QDialog):
         self.resize(1080, min(740, self.screen().availableSize().height() - FRAME))
         self.pairs = PairsPage(client, self)
         self.search = SearchPage(client, self)
-        self.local = LocalPage(client, self)
+        self.local = LocalPage(client, self, loaded_path)
         self.pane = DetailsPane(self)
         self.queue = QueuePanel(client, self)
         self.trouble = Banner(error=True)
@@ -158,24 +163,32 @@ class HubDialog(QDialog):
         client.queue.connect(self._on_queue)
         client.account.connect(self._on_account)
         client.failed.connect(self._on_failed)
+        client.started.connect(self._on_started)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
+        if not event.spontaneous():  # and not only brought back by the desktop
+            self._browse()
+        if not self._was_shown:
+            self._was_shown = True
+            self.pairs.list.setFocus()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.queue.fit_height()
+
+    def _browse(self) -> None:
         self.client.send(Browse(self._loaded_bytes(), self._engine_pid()))
 
     # ------------------------------------------------------------------ choosing
 
     def show_offer(self, offer: PairOffer) -> None:
         pair = offer.pair
-        same = (self.choice.target, self.choice.head) == (pair.target, pair.head)
+        same = self.choice.target == pair.target and pair.head in (self.choice.head, self.choice.head_repo)
         if not same:
-            self.choice = Choice(
-                pair.target,
-                target_path=offer.target_folder,
-                head=pair.head,
-                head_path=offer.head_folder,
-                head_was_chosen=True,
-            )
+            # What lies here the list of local models knows best: an offer may have been made before.
+            choice = Choice(pair.target, head=pair.head, head_repo=pair.head, head_was_chosen=True)
+            self.choice = choice.among(self.local.entries)
             line = words.joined(
                 words.parameters(pair.parameters), pair.family, words.licence(pair.licence, pair.is_gated)
             )
@@ -186,8 +199,7 @@ class HubDialog(QDialog):
         self._show_buttons()
 
     def show_model(self, model: HubModel) -> None:
-        here = self._entry_of(model.repo_id)
-        self.choice = Choice(model.repo_id, target_path=here.path if here else "", is_head=model.is_head)
+        self.choice = Choice(model.repo_id, is_head=model.is_head).among(self.local.entries)
         self.pane.begin(model.repo_id, words.model_line(model))
         self.pane.show_fit(model.fit)
         based = ", ".join(model.base_models[:4])
@@ -212,33 +224,30 @@ class HubDialog(QDialog):
         self._look(find_heads=not entry.is_head)
         self._show_buttons()
 
-    def _entry_of(self, repo_id: str, file: str = "") -> LocalEntry | None:
-        wanted = (repo_id, file)
-        return next((entry for entry in self.local.entries if (entry.repo_id, entry.file) == wanted), None)
-
     def _look(self, find_heads: bool) -> None:
         """Ask for what is not known of the choice yet."""
         choice = self.choice
         self._measure_pair()
         if find_heads:
-            self.pane.show_heads((), "", complete=False)
-            self._finding = self.client.next_id()
-            self.client.send(FindHeads(self._finding, choice.target_path or choice.target))
+            self.pane.show_heads((), (), complete=False)
+            self._find_heads()
         elif choice.is_head:
             self.pane.heads.hide()
             self.pane.heads_title.hide()
+
+    def _find_heads(self) -> None:
+        self._finding = self.client.next_id()
+        self.client.send(FindHeads(self._finding, self.choice.target_path or self.choice.target))
 
     def _look_again(self) -> None:
         self._look(find_heads=not self.choice.is_head)
 
     def _on_head_chosen(self, key: str) -> None:
-        head = self.pane.head(key)
-        self._take_head(key, head.folder if head else "", head.size if head else 0, by_user=True)
+        self._take_head(key, self.pane.head(key), by_user=True)
         self._measure_pair()
 
     def _on_quant_chosen(self, file: str) -> None:
-        here = self._entry_of(self.choice.target, file)
-        self.choice = replace(self.choice, file=file, files=(), target_path=here.path if here else "", size=0)
+        self.choice = replace(self.choice, file=file, files=(), size=0).among(self.local.entries)
         self._show_buttons()
         self._measure_pair()
 
@@ -248,14 +257,16 @@ class HubDialog(QDialog):
         self._looking = self.client.next_id()
         self.client.send(LookAt(self._looking, choice.target, choice.head, choice.file))
 
-    def _take_head(self, key: str, folder: str, size: int, by_user: bool) -> None:
+    def _take_head(self, key: str, head: HeadChoice | None, by_user: bool) -> None:
+        """``head`` is what is known of it; None for none."""
         self.choice = replace(
             self.choice,
             head=key,
-            head_path=folder,
-            head_size=size,
+            head_path=head.folder if head else "",
+            head_repo=head.repo_id if head and "/" in head.repo_id else "",
+            head_size=head.size if head else 0,
             head_was_chosen=by_user or self.choice.head_was_chosen,
-        )
+        ).among(self.local.entries)
         self._show_buttons()
 
     # ------------------------------------------------------------------ what comes in
@@ -265,8 +276,9 @@ class HubDialog(QDialog):
         if event.request_id != self._looking or details.model.repo_id != self.choice.target:
             return
         self._take_file(details)
-        self.pane.line.setText(words.model_line(details.model))
-        self.pane.line.show()
+        if details.commit:  # and not "0 downloads" where the hub was not asked
+            self.pane.line.setText(words.model_line(details.model))
+            self.pane.line.show()
         self.pane.card.show_card(details.card)
         self.pane.show_files(details.files, details.download_bytes)
         if details.fit is not None:
@@ -288,38 +300,44 @@ class HubDialog(QDialog):
         if event.request_id != self._finding or self.choice.is_head:
             return
         choice = self.choice
-        self.pane.show_heads(event.heads, choice.head_path or choice.head, event.is_complete)
+        self.pane.show_heads(event.heads, choice.head_names, event.is_complete)
         if not choice.head_was_chosen:
             good = [
                 head for head in event.heads if head.report.verdict in (PairVerdict.FITS, PairVerdict.CAVEAT)
             ]
             if good:
                 best = good[0]
-                self._take_head(best.folder or best.repo_id, best.folder, best.size, by_user=False)
+                self._take_head(best.folder or best.repo_id, best, by_user=False)
                 self.pane.choose_head(best.folder or best.repo_id)
                 if self.choice.head != choice.head:
                     self._measure_pair()
-        elif (known := self.pane.head(choice.head_path or choice.head)) is not None:
-            self._take_head(choice.head, known.folder, known.size, by_user=True)
+        elif (known := self.pane.head(*choice.head_names)) is not None:
+            self._take_head(choice.head, known, by_user=True)
 
     def _on_local(self, event: Local) -> None:
-        here = {(entry.repo_id, entry.file): entry.path for entry in event.entries if entry.repo_id}
-        choice = self.choice
-        if (path := here.get((choice.target, choice.file))) is not None:
-            choice = replace(choice, target_path=path)
-        elif choice.target_path and choice.target != choice.target_path:
-            choice = replace(choice, target_path="")
-        if (path := here.get((choice.head, ""))) is not None:
-            choice = replace(choice, head_path=path)
-        self.choice = choice
+        before, self.choice = self.choice, self.choice.among(event.entries)
         self._show_buttons()
+        if before.head_path and not self.choice.head_path:  # it was deleted: perhaps it can be had again
+            self._find_heads()
 
     def _on_queue(self, _event: Queue) -> None:
         self._show_buttons()
 
     def _on_account(self, event: Account) -> None:
-        self._account = event
+        before, self._account = self._account, event
+        # A token may have been entered later than what is shown was asked for.
+        if before is not None and before != event and self.pane.waits_for_account:
+            self._look_again()
         self.account_button.setText(account_words(event))
+        if self.token_dialog is not None and isValid(self.token_dialog):
+            self.token_dialog.show_account(event)
+
+    def _on_started(self) -> None:
+        """A process that stands in for one that died knows nothing of this window yet."""
+        if self._has_died:
+            self._has_died = False
+            self.trouble.hide()
+            self._browse()
 
     def _on_failed(self, event: HubFailed) -> None:
         problem = event.problem
@@ -330,40 +348,17 @@ class HubDialog(QDialog):
                 self.pane.card.show_card("")
             self.pane.show_problem(problem)
         elif not event.request_id:
-            self.trouble.say(words.problem(problem))
+            died = problem == DIED
+            self._has_died = self._has_died or died
+            again = Offer(tr("Hub", "Start it again"), self._browse, closes=False)
+            self.trouble.say(words.problem(problem), (again,) if died else ())
 
     # ------------------------------------------------------------------ doing
 
     def _show_buttons(self) -> None:
-        choice = self.choice
-        if not choice.target:
-            self.pane.show_buttons("", can_load=False)
-            return
-        head = self.pane.head(choice.head_path or choice.head)
-        if head is not None and head.report.verdict is PairVerdict.NOT:
-            self.pane.show_buttons(
-                "", False, tr("Hub", "This head does not fit. Choose another one, or none.")
-            )
-            return
-        files = {choice.target: choice.file}
-        downloads = {repo: coming(self.queue.states, repo, files.get(repo, "")) for repo in choice.absent}
-        absent = [repo for repo, download in downloads.items() if download is None]
-        size = (0 if choice.target_path else choice.size) + (0 if choice.head_path else choice.head_size)
-        fetch = tr("Hub", "Download")
-        if size:
-            fetch = tr("Hub", "Download {size}").format(size=words.size(size))
-        can_load = not choice.absent and not choice.is_head
-        state = ""
-        if choice.absent and not absent:
-            phases = {download.phase for download in downloads.values() if download is not None}
-            state = tr("Hub", "It is being downloaded.")
-            if Phase.FAILED in phases:
-                state = tr("Hub", "Its download stopped; the reason is below.")
-            elif Phase.PAUSED in phases:
-                state = tr("Hub", "Its download is paused.")
-        if choice.is_head and not choice.absent:
-            state = tr("Hub", "A head is loaded together with its model: choose the model.")
-        self.pane.show_buttons(fetch if absent else "", can_load, state)
+        head = self.pane.head(*self.choice.head_names)
+        now = possible(self.choice, head, self.queue.states)
+        self.pane.show_buttons(now.fetch, now.can_load, now.state)
 
     def _fetch(self) -> None:
         # The small one first: whether the pair works is known as early as can be.

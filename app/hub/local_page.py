@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
 
@@ -11,7 +13,7 @@ from app.hub.row_list import Row, RowList, Tone
 from app.language import tr
 from app.wrapping_row import WrappingRow
 from engine.protocol.hub import LocalEntry
-from engine.protocol.hub_messages import Delete, HubFailed, Import, Imported, Local
+from engine.protocol.hub_messages import Delete, Forget, HubFailed, Import, Imported, Local
 
 
 class LocalPage(QWidget):
@@ -20,23 +22,27 @@ class LocalPage(QWidget):
     draft_requested = Signal(str)
     """The path of a model that is to draft for the one that is loaded."""
 
-    def __init__(self, client: HubClient, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, client: HubClient, parent: QWidget | None = None, loaded: Callable[[], str] = lambda: ""
+    ) -> None:
+        """``loaded`` tells the path of the model that the engine holds."""
         super().__init__(parent)
         self._client = client
+        self._loaded = loaded
         self._request = 0
+        self._imported = ""
+        self._listed = False
         self.entries: tuple[LocalEntry, ...] = ()
         self.list = RowList(tr("Hub", "Models on this computer"), self)
         self.list.chosen.connect(self._on_chosen)
         self.status = QLabel(tr("Hub", "Looking…"), self)
+        self.status.setTextFormat(Qt.TextFormat.PlainText)
         self.status.setProperty("textRole", "small")
         self.status.setWordWrap(True)
         self.folder_button = QPushButton(tr("Hub", "Add a folder…"), self)
         self.file_button = QPushButton(tr("Hub", "Add a GGUF file…"), self)
         self.delete_button = QPushButton(tr("Hub", "Delete…"), self)
-        self.delete_button.setEnabled(False)
-        self.delete_button.setToolTip(tr("Hub", "Delete the chosen model from the hub cache"))
         self.draft_button = QPushButton(tr("Hub", "Draft with it"), self)
-        self.draft_button.setEnabled(False)
         self.draft_button.setToolTip(
             tr("Hub", "Use the chosen model as draft model for the loaded one; both need the same vocabulary")
         )
@@ -57,6 +63,7 @@ class LocalPage(QWidget):
         column.addWidget(self.status)
         column.addWidget(self.list, 1)
         column.addWidget(acting)
+        self._show_buttons()
         client.local.connect(self._on_local)
         client.imported.connect(self._on_imported)
         client.failed.connect(self._on_failed)
@@ -89,9 +96,12 @@ class LocalPage(QWidget):
 
     def _ask_delete(self) -> None:
         row = self.list.current()
-        if row is None or not row.value.repo_id:
+        if row is None:
             return
         entry: LocalEntry = row.value
+        if not entry.repo_id:  # the user's own files: they are only taken off the list
+            self._client.send(Forget(entry.path))
+            return
         box = QMessageBox(QMessageBox.Icon.Question, tr("Hub", "Delete a model"), "", parent=self)
         box.setText(tr("Hub", "Delete {name} from this computer?").format(name=entry.name))
         # The cache's own tools delete a whole repository, with every GGUF file that is here of it.
@@ -102,11 +112,14 @@ class LocalPage(QWidget):
         told = told.format(size=words.size(sum(each.size for each in together)))
         if others := [each.name for each in together if each.path != entry.path]:
             told += " " + tr("Hub", "Deleted with it: {names}.").format(names=", ".join(others))
+        if self._loaded() in (each.path for each in together):
+            told += " " + tr("Hub", "It is loaded now: it goes on until it is unloaded, and then it is gone.")
         box.setInformativeText(told)
         box.setTextFormat(Qt.TextFormat.PlainText)
         yes = box.addButton(tr("Hub", "Delete"), QMessageBox.ButtonRole.DestructiveRole)
         box.addButton(tr("Hub", "Keep it"), QMessageBox.ButtonRole.RejectRole)
         yes.clicked.connect(lambda: self._client.send(Delete(entry.repo_id, entry.commit)))
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.open()
 
     def _say(self, text: str) -> None:
@@ -114,12 +127,25 @@ class LocalPage(QWidget):
         self.status.setVisible(bool(text))
 
     def _on_chosen(self, row: Row) -> None:
-        self.delete_button.setEnabled(bool(row.value.repo_id))
-        self.draft_button.setEnabled(not row.value.is_head)
+        self._show_buttons()
         self.chosen.emit(row.value)
 
+    def _show_buttons(self) -> None:
+        """What can be done with the row that is chosen."""
+        row = self.list.current()
+        entry: LocalEntry | None = row.value if row else None
+        imported = entry is not None and not entry.repo_id
+        self.delete_button.setEnabled(entry is not None)
+        self.delete_button.setText(tr("Hub", "Take off the list") if imported else tr("Hub", "Delete…"))
+        self.delete_button.setToolTip(
+            tr("Hub", "The files stay where they are")
+            if imported
+            else tr("Hub", "Delete the chosen model from the hub cache")
+        )
+        self.draft_button.setEnabled(entry is not None and not entry.is_head)
+
     def _on_local(self, event: Local) -> None:
-        self.entries = event.entries
+        self.entries, self._listed = event.entries, True
         models = [entry for entry in event.entries if not entry.is_head]
         heads = [entry for entry in event.entries if entry.is_head]
         rows = [_row(entry, tr("Hub", "Models") if not place else "") for place, entry in enumerate(models)]
@@ -127,9 +153,9 @@ class LocalPage(QWidget):
             _row(entry, tr("Hub", "EAGLE heads") if not place else "") for place, entry in enumerate(heads)
         ]
         self.list.show_rows(rows)
-        if self.list.current() is None:
-            self.delete_button.setEnabled(False)
-            self.draft_button.setEnabled(False)
+        if self._imported and self.list.point_at(self._imported):
+            self._imported = ""
+        self._show_buttons()
         self._say(
             ""
             if rows
@@ -142,11 +168,15 @@ class LocalPage(QWidget):
     def _on_imported(self, event: Imported) -> None:
         if event.request_id == self._request:
             self._say("")
+            self._imported = "" if self.list.point_at(event.entry.path) else event.entry.path
+            self._show_buttons()
             self.chosen.emit(event.entry)
 
     def _on_failed(self, event: HubFailed) -> None:
         if self._request and event.request_id == self._request:
             self._say(words.problem(event.problem))
+        elif not event.request_id and not self._listed:
+            self._say("")  # the reason stands above
 
 
 def _row(entry: LocalEntry, heading: str) -> Row:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
+from dataclasses import replace
+
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from app.hub import words
@@ -12,7 +14,7 @@ from app.hub.row_list import Row, RowList
 from app.language import tr
 from app.language.engine_texts import of_engine
 from engine.protocol.hub import Machine, PairOffer, Verdict
-from engine.protocol.hub_messages import Catalogue
+from engine.protocol.hub_messages import Catalogue, HubFailed, Local
 
 
 class PairsPage(QWidget):
@@ -25,6 +27,7 @@ class PairsPage(QWidget):
         self.offers: tuple[PairOffer, ...] = ()
         self.about = QLabel(tr("Hub", "Looking at this machine…"), self)
         """What this machine is; the dialog shows it above all pages."""
+        self.about.setTextFormat(Qt.TextFormat.PlainText)
         self.about.setProperty("textRole", "small")
         self.about.setWordWrap(True)
         self.list = RowList(tr("Hub", "Recommended pairs"), self)
@@ -33,7 +36,11 @@ class PairsPage(QWidget):
         column.setContentsMargins(10, 10, 10, 6)
         column.setSpacing(8)
         column.addWidget(self.list, 1)
+        self._folders: dict[str, str] | None = None
+        """By repository, where it lies; None until that is told."""
         client.catalogue.connect(self._on_catalogue)
+        client.local.connect(self._on_local)
+        client.failed.connect(self._on_failed)
 
     def _on_catalogue(self, event: Catalogue) -> None:
         self.machine, self.offers = event.machine, event.offers
@@ -46,8 +53,31 @@ class PairsPage(QWidget):
             about = tr("Hub", "{device}: {free} of {total} memory are free.")
         about = about.format(device=here.device, free=words.size(here.free), total=words.size(here.total))
         self.about.setText(f"{about} {of_engine(event.problem)}".strip())
+        self._show()
+
+    def _on_local(self, event: Local) -> None:
+        """Something came here or went: the pairs that were offered before are told anew."""
+        self._folders = {
+            entry.repo_id: entry.path for entry in event.entries if entry.repo_id and not entry.file
+        }
+        self._show()
+
+    def _on_failed(self, event: HubFailed) -> None:
+        if not event.request_id and self.machine is None:
+            self.about.setText("")  # the reason stands below it
+
+    def _show(self) -> None:
+        if (here := self._folders) is not None:
+            self.offers = tuple(
+                replace(
+                    each,
+                    target_folder=here.get(each.pair.target, ""),
+                    head_folder=here.get(each.pair.head, ""),
+                )
+                for each in self.offers
+            )
         rows, group = [], ""
-        for offer in event.offers:
+        for offer in self.offers:
             at = _group(offer)
             rows.append(_row(offer, at if at != group else ""))
             group = at

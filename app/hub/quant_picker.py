@@ -28,6 +28,8 @@ class QuantPicker(QWidget):
         self.box.setAccessibleName(name)
         self.box.setAccessibleDescription(name)
         self.box.setToolTip(tr("Hub", "Files of the same model in different precisions; one is downloaded"))
+        self.box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.box.setMinimumContentsLength(12)  # names of files may be long
         self.box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.box.activated.connect(lambda place: self.chosen.emit(self._paths[place]))
         self.reason = QLabel(self)

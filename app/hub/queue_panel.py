@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -14,9 +14,11 @@ from PySide6.QtWidgets import (
     QProgressBar,
     QPushButton,
     QScrollArea,
+    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
+from shiboken6 import isValid
 
 from app.elided_label import ElidedLabel
 from app.hub import words
@@ -24,12 +26,15 @@ from app.hub.client import DIED, HubClient
 from app.hub.details_pane import ACCOUNT_KINDS, label
 from app.language import tr
 from app.tab_order import in_order
+from app.wrapping_row import WrappingRow
 from engine.protocol.hub import DownloadState, Phase
 from engine.protocol.hub_messages import Cancel, HubCommand, HubFailed, Pause, Queue, Resume
 
 STEPS = 1000
 SHARE = 0.34
 """Of the dialog's height at most; more downloads are scrolled to."""
+SILENT_MS = 5000
+"""Without a word from the hub's process, which tells of what arrives four times a second."""
 
 
 class DownloadRow(QWidget):
@@ -65,15 +70,20 @@ class DownloadRow(QWidget):
         top = QHBoxLayout()
         top.setSpacing(8)
         top.addLayout(texts, 1)
-        for button in (self.link, self.token, self.more, self.pause, self.cancel):
+        for button in (self.more, self.pause, self.cancel):
             top.addWidget(button)
+        cures = WrappingRow(self)  # below, where large text leaves them no room beside the others
+        cures.add(self.link, self.token)
+        self.cures = cures
         column = QVBoxLayout(self)
         column.setContentsMargins(12, 5, 12, 5)
         column.setSpacing(4)
         column.addLayout(top)
         column.addWidget(self.bar)
         column.addWidget(self.problem)
+        column.addWidget(cures)
         column.addWidget(self.files)
+        self._question: QMessageBox | None = None
 
     def _button(self, text: str, act: Callable[[], object]) -> QPushButton:
         button = QPushButton(text, self)
@@ -83,7 +93,7 @@ class DownloadRow(QWidget):
 
     def stops(self) -> list[QWidget]:
         """Where Tab stops in here."""
-        return [self.link, self.token, self.more, self.pause, self.cancel]
+        return [self.more, self.pause, self.cancel, self.link, self.token]
 
     def show_state(self, state: DownloadState) -> None:
         before, self.state = self.state, state
@@ -102,6 +112,7 @@ class DownloadRow(QWidget):
         self.problem.setVisible(problem is not None)
         self.link.setVisible(problem is not None and bool(problem.link))
         self.token.setVisible(problem is not None and problem.kind in ACCOUNT_KINDS)
+        self.cures.setVisible(not (self.link.isHidden() and self.token.isHidden()))
         stopped = state.phase in (Phase.PAUSED, Phase.FAILED)
         going_on = tr("Hub", "Resume") if stopped else tr("Hub", "Pause")
         self.pause.setText(tr("Hub", "Try again") if problem else going_on)
@@ -159,7 +170,11 @@ class DownloadRow(QWidget):
         if state.phase is Phase.DONE or not state.done:
             self.asked.emit(Cancel(state.download_id, delete=state.phase is not Phase.DONE))
             return
+        if self._question is not None and isValid(self._question):
+            self._question.raise_()  # one is enough
+            return
         box = QMessageBox(QMessageBox.Icon.Question, tr("Hub", "Cancel the download"), "", parent=self)
+        self._question = box
         box.setText(tr("Hub", "Cancel the download of {name}?").format(name=state.repo_id))
         box.setInformativeText(
             tr("Hub", "{size} have arrived. Kept, they need not be fetched again later.").format(
@@ -181,6 +196,32 @@ class DownloadRow(QWidget):
         self.asked.emit(Cancel(download_id, delete))
 
 
+class RowArea(QScrollArea):
+    """As high as its rows, up to a share of the window; in a low window a row is enough."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._wanted = self._least = 0
+        self.setWidgetResizable(True)
+        self.setFrameShape(QScrollArea.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+
+    def want(self, wanted: int, least: int) -> None:
+        """Heights of all rows, and of one."""
+        if (self._wanted, self._least) != (wanted, least):
+            self._wanted, self._least = wanted, least
+            self.updateGeometry()
+
+    def sizeHint(self) -> QSize:
+        share = max(self._least, round(SHARE * self.window().height()))
+        return QSize(200, min(self._wanted, share))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(200, min(self._wanted, self._least))
+
+
 class QueuePanel(QWidget):
     link_chosen = Signal(str)
     token_requested = Signal()
@@ -190,19 +231,17 @@ class QueuePanel(QWidget):
         self._client = client
         self.rows: dict[str, DownloadRow] = {}
         self.states: tuple[DownloadState, ...] = ()
-        self.title = label(self, "label")
+        # In one line: a height that follows from the width would keep the panel from giving way.
+        self.title = ElidedLabel(self)
+        self.title.setProperty("textRole", "label")
         self.title.setContentsMargins(12, 6, 12, 0)
         inner = QWidget(self)
         self._column = QVBoxLayout(inner)
         self._column.setContentsMargins(0, 0, 0, 4)
         self._column.setSpacing(0)
         self._column.addStretch(1)
-        self.area = QScrollArea(self)
+        self.area = RowArea(self)
         self.area.setWidget(inner)
-        self.area.setWidgetResizable(True)
-        self.area.setFrameShape(QScrollArea.Shape.NoFrame)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(2)
@@ -211,7 +250,16 @@ class QueuePanel(QWidget):
         client.queue.connect(self._on_queue)
         client.failed.connect(self._on_failed)
         self._free_disk = 0
+        self._silence = QTimer(self)
+        self._silence.setSingleShot(True)
+        self._silence.setInterval(SILENT_MS)
+        self._silence.timeout.connect(self._on_silence)
         self.hide()
+
+    def _on_silence(self) -> None:
+        """The process hangs, or is held: a speed that stays where it was would be a lie."""
+        states = (replace(each, speed=0.0, seconds_left=None) for each in self.states)
+        self._show(tuple(states))
 
     def _on_failed(self, event: HubFailed) -> None:
         """Where the hub's process has ended nothing runs: what ran is shown as stopped, and can be resumed."""
@@ -223,12 +271,18 @@ class QueuePanel(QWidget):
             self._on_queue(Queue(tuple(states), self._free_disk))
 
     def _on_queue(self, event: Queue) -> None:
-        self.states, self._free_disk = event.downloads, event.free_disk
+        self._free_disk = event.free_disk
+        self._show(event.downloads)
+        if any(each.speed for each in event.downloads):
+            self._silence.start()
+        else:
+            self._silence.stop()
+
+    def _show(self, states: tuple[DownloadState, ...]) -> None:
+        self.states = states
         # What runs stands above what waits; what is done goes to the end.
-        ordered = sorted(
-            event.downloads, key=lambda state: (not state.phase.is_active, state.phase is Phase.DONE)
-        )
-        wanted = {state.download_id for state in event.downloads}
+        ordered = sorted(states, key=lambda state: (not state.phase.is_active, state.phase is Phase.DONE))
+        wanted = {state.download_id for state in states}
         for key in [key for key in self.rows if key not in wanted]:
             row = self.rows.pop(key)
             self._column.removeWidget(row)
@@ -247,24 +301,25 @@ class QueuePanel(QWidget):
                 self._column.insertWidget(place, row)
                 moved = True
             row.show_state(state)
-        free = tr("Hub", "{size} free on the disk").format(size=words.size(event.free_disk))
+        free = tr("Hub", "{size} free on the disk").format(size=words.size(self._free_disk))
         if moved:
             in_order(stop for state in ordered for stop in self.rows[state.download_id].stops())
-        self.title.setText(words.joined(_summary(event.downloads), free))
-        self.setVisible(bool(event.downloads))
-        self._fit_height()
+        self.title.show_text(words.joined(_summary(states), free))
+        self.setVisible(bool(states))
+        self.fit_height()
 
     def _ask(self, command: HubCommand) -> None:
         self._client.send(command)
 
-    def _fit_height(self) -> None:
-        # Texts that wrap are lower in a wide window than their own hint says.
+    def fit_height(self) -> None:
+        """Take the room that the rows need now: texts that wrap are lower in a wide window."""
         width = max(self.area.viewport().width(), 200)
-        wanted = 8 + sum(
+        heights = [
             row.heightForWidth(width) if row.hasHeightForWidth() else row.sizeHint().height()
             for row in self.rows.values()
-        )
-        self.area.setFixedHeight(min(wanted, round(SHARE * self.window().height())))
+        ]
+        self.area.want(8 + sum(heights), 8 + min(heights, default=0))
+        self.area.updateGeometry()  # its share of the window may be another
 
 
 def _summary(states: tuple[DownloadState, ...]) -> str:

@@ -206,9 +206,9 @@ class RowList(QListView):
         current = self.current()
         self._quiet = True
         self.row_model().replace(rows)
-        if current is not None:
-            self._set_current(current.key)
         self._quiet = False
+        if current is not None:
+            self.point_at(current.key)
 
     def current(self) -> Row | None:
         row = self.currentIndex().data(ROW)
@@ -217,6 +217,13 @@ class RowList(QListView):
     def choose(self, key: str) -> bool:
         """Make the row with ``key`` current; False where there is none."""
         return self._set_current(key)
+
+    def point_at(self, key: str) -> bool:
+        """As :meth:`choose`, but without telling: the row is known to be chosen."""
+        quiet, self._quiet = self._quiet, True
+        found = self._set_current(key)
+        self._quiet = quiet
+        return found
 
     def _set_current(self, key: str) -> bool:
         for place, row in enumerate(self.row_model().rows):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QCheckBox, QComboBox, QGridLayout, QLabel, QLineEdit, QVBoxLayout, QWidget
 
 from app.hub import words
@@ -102,6 +103,16 @@ class SearchPage(QWidget):
     def _say(self, text: str) -> None:
         self.status.setText(text)
         self.status.setVisible(bool(text))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Down leads from the field, which has no use for it, to what was found."""
+        rows = self.list.row_model().rows
+        if event.key() == Qt.Key.Key_Down and rows:
+            self.list.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            if self.list.current() is None:
+                self.list.choose(rows[0].key)
+        else:
+            super().keyPressEvent(event)
 
     def search(self) -> None:
         """Ask the hub, unless the same question was asked last."""

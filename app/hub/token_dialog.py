@@ -52,12 +52,7 @@ class TokenDialog(QDialog):
     def __init__(self, account: Account | None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Hub", "Hub account"))
-        now = label(self)
-        if account is not None:
-            who = tr("Hub", "Account: {name}.").format(name=account.name) if account.name else ""
-            trouble = problem(account.problem) if account.problem else ""
-            sentences = (who, tr("Hub", SOURCES[account.source]), trouble)
-            now.setText(" ".join(each for each in sentences if each))
+        self.now = label(self)
         self.field = QLineEdit(self)
         self.field.setEchoMode(QLineEdit.EchoMode.Password)
         self.field.setPlaceholderText("hf_…")
@@ -72,8 +67,6 @@ class TokenDialog(QDialog):
         self.use_button.setProperty("look", "primary")
         self.use_button.setEnabled(False)
         self.forget_button = QPushButton(tr("Hub", "Forget it"), self)
-        own = account is not None and account.source in (TokenSource.SESSION, TokenSource.KEYRING)
-        self.forget_button.setVisible(own)
         make = QPushButton(tr("Hub", "Make a token…"), self)
         close = QPushButton(tr("Hub", "Close"), self)
         self.field.textChanged.connect(lambda text: self.use_button.setEnabled(bool(text.strip())))
@@ -91,9 +84,21 @@ class TokenDialog(QDialog):
         column = QVBoxLayout(self)
         column.setContentsMargins(18, 16, 18, 14)
         column.setSpacing(10)
-        for widget in (now, self.field, where):
+        for widget in (self.now, self.field, where):
             column.addWidget(widget)
         column.addLayout(buttons)
+        self.show_account(account)
+
+    def show_account(self, account: Account | None) -> None:
+        """What is known of the account now; it may come while the dialog is open."""
+        sentences: list[str] = []
+        if account is not None:
+            who = tr("Hub", "Account: {name}.").format(name=account.name) if account.name else ""
+            trouble = problem(account.problem) if account.problem else ""
+            sentences = [who, tr("Hub", SOURCES[account.source]), trouble]
+        self.now.setText(" ".join(each for each in sentences if each))
+        own = account is not None and account.source in (TokenSource.SESSION, TokenSource.KEYRING)
+        self.forget_button.setVisible(own)
 
     def _on_use(self) -> None:
         token = self.field.text().strip()

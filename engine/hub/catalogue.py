@@ -46,6 +46,8 @@ def catalogue(folder: Path | None = None) -> tuple[tuple[CataloguePair, ...], st
         return pairs, ""
     except OSError as error:
         return pairs, f"{path} cannot be read: {error.strerror or error}."
+    except UnicodeDecodeError:
+        return pairs, f"{path} cannot be read: it is no text in UTF-8."
     except EngineError as error:
         return pairs, error.message
     return merge(pairs, own), ""
@@ -68,6 +70,8 @@ def parse(text: str, where: str) -> tuple[CataloguePair, ...]:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise wrong(str(error)) from None
+    except RecursionError:
+        raise wrong("it is nested too deep") from None
     if raw.get("format_version") != FORMAT_VERSION:
         raise wrong(f"format_version {FORMAT_VERSION} is expected")
     if unknown := set(raw) - {"format_version", "pair"}:
@@ -80,6 +84,8 @@ def parse(text: str, where: str) -> tuple[CataloguePair, ...]:
     for number, entry in enumerate(listed, 1):
         try:
             pair = _pair(entry)
+        except OverflowError:
+            raise wrong(f"pair {number}: a number is too large") from None
         except ValueError as error:
             raise wrong(f"pair {number}: {error}") from None
         if (pair.target, pair.head) in seen:
@@ -91,6 +97,8 @@ def parse(text: str, where: str) -> tuple[CataloguePair, ...]:
 
 def _pair(entry: dict[str, Any]) -> CataloguePair:
     """:raises ValueError: a field is missing, unknown or senseless."""
+    if not isinstance(entry, dict):
+        raise ValueError("it is no table")
     if unknown := set(entry) - set(_FIELDS):
         raise ValueError(f"“{min(unknown)}” is not known")
     if absent := [name for name in _NEEDED if name not in entry]:

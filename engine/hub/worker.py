@@ -50,6 +50,7 @@ from engine.protocol.hub_messages import (
     EnterToken,
     Fetch,
     FindHeads,
+    Forget,
     Found,
     Heads,
     HubEvent,
@@ -111,6 +112,7 @@ class HubWorker:
         self.send(Ready(self._place.endpoint))
         # Nothing waits for these threads at the end: a request may hang in the network.
         pool = ThreadPoolExecutor(max_workers=6, thread_name_prefix="hub-ask")
+        accounts = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hub-account")
         try:
             while True:
                 command = self._channel.recv()
@@ -120,12 +122,15 @@ class HubWorker:
                     self._latest[type(command)] = command.request_id
                 if isinstance(command, Fetch | Pause | Resume | Cancel):
                     self._serve(command)  # at once, and in order
+                elif isinstance(command, EnterToken):
+                    accounts.submit(self._serve, command)  # in order, though a keyring may keep one waiting
                 else:
                     pool.submit(self._serve, command)
         except (EOFError, OSError):
             pass  # the application is gone: end as if it had asked to
         self._ending.set()
-        pool.shutdown(wait=False, cancel_futures=True)
+        for each in (pool, accounts):
+            each.shutdown(wait=False, cancel_futures=True)
         self._downloads.close(2.0)
         self._judge.close()
 
@@ -150,6 +155,7 @@ class HubWorker:
             Cancel: lambda each: self._downloads.cancel(each.download_id, each.delete),
             EnterToken: self._enter_token,
             Import: self._import,
+            Forget: self._forget,
             Delete: self._delete,
         }
         serve = serves.get(type(command))
@@ -300,11 +306,17 @@ class HubWorker:
                 pass
             except HubError as error:
                 problem = problem_of(error, self._tokens.redact)
+        if self._tokens.current()[0] != token:
+            return  # another was entered meanwhile, and what is said of that one may have been sent already
         self.send(Account(name, source, problem, self._place.offline))
 
     def _import(self, command: Import) -> None:
         entry = self._imports.add(Path(command.path))
         self.send(Imported(command.request_id, entry))
+        self._send_local()
+
+    def _forget(self, command: Forget) -> None:
+        self._imports.forget(command.path)
         self._send_local()
 
     def _delete(self, command: Delete) -> None:

@@ -110,6 +110,13 @@ class Import:
 
 
 @dataclass(frozen=True, slots=True)
+class Forget:
+    """Take an imported folder or GGUF file off the list; it stays where it is."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Delete:
     """Delete a model from the hub cache."""
 
@@ -187,6 +194,17 @@ class HubFailed:
 
 
 HubCommand = (
-    Browse | Search | LookAt | FindHeads | Fetch | Pause | Resume | Cancel | EnterToken | Import | Delete
+    Browse
+    | Search
+    | LookAt
+    | FindHeads
+    | Fetch
+    | Pause
+    | Resume
+    | Cancel
+    | EnterToken
+    | Import
+    | Forget
+    | Delete
 )
 HubEvent = Catalogue | Found | Details | Heads | Queue | Local | Imported | Account | HubFailed

@@ -1578,6 +1578,10 @@
         <translation>Wird gerade heruntergeladen.</translation>
     </message>
     <message>
+        <source>It is loaded now: it goes on until it is unloaded, and then it is gone.</source>
+        <translation>Es ist gerade geladen: Es läuft weiter, bis es entladen wird, und ist dann weg.</translation>
+    </message>
+    <message>
         <source>Its download is paused.</source>
         <translation>Der Download ist angehalten.</translation>
     </message>
@@ -1765,6 +1769,14 @@
         <translation>Sortieren nach</translation>
     </message>
     <message>
+        <source>Start it again</source>
+        <translation>Neu starten</translation>
+    </message>
+    <message>
+        <source>Take off the list</source>
+        <translation>Von der Liste nehmen</translation>
+    </message>
+    <message>
         <source>The card is being read…</source>
         <translation>Die Modellkarte wird gelesen…</translation>
     </message>
@@ -1775,6 +1787,10 @@
     <message>
         <source>The download of {name} stopped. {reason}</source>
         <translation>Der Download von {name} wurde unterbrochen. {reason}</translation>
+    </message>
+    <message>
+        <source>The files stay where they are</source>
+        <translation>Die Dateien bleiben, wo sie sind</translation>
     </message>
     <message>
         <source>The head does not fit this model.</source>
@@ -2580,12 +2596,20 @@
         <translation>Was hier eingestellt ist, geht den Einstellungen vor; was ein Chat für sich festlegt, geht diesem vor.</translation>
     </message>
     <message>
+        <source>lossless</source>
+        <translation>verlustfrei</translation>
+    </message>
+    <message>
         <source>off</source>
         <translation>aus</translation>
     </message>
     <message>
         <source>on</source>
         <translation>ein</translation>
+    </message>
+    <message>
+        <source>typical</source>
+        <translation>typisch</translation>
     </message>
     <message>
         <source>{setting}: default</source>
@@ -5546,6 +5570,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>{0} cannot be read as JSON: {1}.</source>
         <translation>{0} kann nicht als JSON gelesen werden: {1}.</translation>
+    </message>
+    <message>
+        <source>{0} cannot be read: it is no text in UTF-8.</source>
+        <translation>{0} kann nicht gelesen werden: Es ist kein Text in UTF-8.</translation>
     </message>
     <message>
         <source>{0} cannot be read: {1}.</source>

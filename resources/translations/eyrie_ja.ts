@@ -1559,6 +1559,10 @@
         <translation>ダウンロード中です。</translation>
     </message>
     <message>
+        <source>It is loaded now: it goes on until it is unloaded, and then it is gone.</source>
+        <translation>現在読み込まれています。解放されるまでは使えますが、その後はなくなります。</translation>
+    </message>
+    <message>
         <source>Its download is paused.</source>
         <translation>ダウンロードを一時停止しています。</translation>
     </message>
@@ -1745,6 +1749,14 @@
         <translation>並べ替え</translation>
     </message>
     <message>
+        <source>Start it again</source>
+        <translation>再起動</translation>
+    </message>
+    <message>
+        <source>Take off the list</source>
+        <translation>一覧から外す</translation>
+    </message>
+    <message>
         <source>The card is being read…</source>
         <translation>カードを読んでいます…</translation>
     </message>
@@ -1755,6 +1767,10 @@
     <message>
         <source>The download of {name} stopped. {reason}</source>
         <translation>{name} のダウンロードが止まりました。{reason}</translation>
+    </message>
+    <message>
+        <source>The files stay where they are</source>
+        <translation>ファイルは元の場所に残ります</translation>
     </message>
     <message>
         <source>The head does not fit this model.</source>
@@ -2554,12 +2570,20 @@
         <translation>ここでの設定は全体の設定に優先し、チャットごとの設定はこれに優先します。</translation>
     </message>
     <message>
+        <source>lossless</source>
+        <translation>無損失</translation>
+    </message>
+    <message>
         <source>off</source>
         <translation>オフ</translation>
     </message>
     <message>
         <source>on</source>
         <translation>オン</translation>
+    </message>
+    <message>
+        <source>typical</source>
+        <translation>典型</translation>
     </message>
     <message>
         <source>{setting}: default</source>
@@ -5500,6 +5524,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>{0} cannot be read as JSON: {1}.</source>
         <translation>{0} を JSON として読めません: {1}。</translation>
+    </message>
+    <message>
+        <source>{0} cannot be read: it is no text in UTF-8.</source>
+        <translation>{0} を読み取れません。UTF-8 のテキストではありません。</translation>
     </message>
     <message>
         <source>{0} cannot be read: {1}.</source>

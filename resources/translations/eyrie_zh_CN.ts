@@ -1559,6 +1559,10 @@
         <translation>正在下载。</translation>
     </message>
     <message>
+        <source>It is loaded now: it goes on until it is unloaded, and then it is gone.</source>
+        <translation>它现在已加载：会一直可用到被卸载为止，之后就不存在了。</translation>
+    </message>
+    <message>
         <source>Its download is paused.</source>
         <translation>下载已暂停。</translation>
     </message>
@@ -1745,6 +1749,14 @@
         <translation>排序</translation>
     </message>
     <message>
+        <source>Start it again</source>
+        <translation>重新启动</translation>
+    </message>
+    <message>
+        <source>Take off the list</source>
+        <translation>从列表中移除</translation>
+    </message>
+    <message>
         <source>The card is being read…</source>
         <translation>正在读取模型卡…</translation>
     </message>
@@ -1755,6 +1767,10 @@
     <message>
         <source>The download of {name} stopped. {reason}</source>
         <translation>{name} 的下载已停止。{reason}</translation>
+    </message>
+    <message>
+        <source>The files stay where they are</source>
+        <translation>文件仍留在原处</translation>
     </message>
     <message>
         <source>The head does not fit this model.</source>
@@ -2554,12 +2570,20 @@
         <translation>此处的设置优先于全局设置；聊天自己的设置又优先于此处。</translation>
     </message>
     <message>
+        <source>lossless</source>
+        <translation>无损</translation>
+    </message>
+    <message>
         <source>off</source>
         <translation>关</translation>
     </message>
     <message>
         <source>on</source>
         <translation>开</translation>
+    </message>
+    <message>
+        <source>typical</source>
+        <translation>典型</translation>
     </message>
     <message>
         <source>{setting}: default</source>
@@ -5500,6 +5524,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>{0} cannot be read as JSON: {1}.</source>
         <translation>无法将 {0} 作为 JSON 读取：{1}。</translation>
+    </message>
+    <message>
+        <source>{0} cannot be read: it is no text in UTF-8.</source>
+        <translation>无法读取 {0}：它不是 UTF-8 文本。</translation>
     </message>
     <message>
         <source>{0} cannot be read: {1}.</source>

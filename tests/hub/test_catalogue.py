@@ -80,3 +80,19 @@ def test_the_users_file_adds_and_replaces(tmp_path: Path) -> None:
     (tmp_path / "catalog.toml").write_text("nonsense", encoding="utf-8")
     pairs, problem = catalogue(tmp_path)
     assert pairs == shipped() and "catalog.toml" in problem
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xff\xfe\x00pair",
+        b"format_version = 1\npair = [1]",
+        b"format_version = 1\npair = 1",
+        PAIR.replace("1.7\n", f"1{'0' * 400}\n").encode(),
+        b"a = " + b"[" * 50_000,
+    ],
+)
+def test_a_damaged_file_of_the_user_costs_no_shipped_pair(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "catalog.toml").write_bytes(content)
+    pairs, problem = catalogue(tmp_path)
+    assert pairs == shipped() and "catalog.toml" in problem

@@ -28,6 +28,7 @@ from engine.protocol.hub_messages import (
     EnterToken,
     Fetch,
     FindHeads,
+    Forget,
     Found,
     Heads,
     HubFailed,
@@ -228,6 +229,9 @@ def test_a_folder_and_a_gguf_file_are_imported_without_a_copy(
     assert line.wait(Imported).entry.path == str(quantised)
     both = {entry.path, str(quantised)}  # a list of the first one alone may still be on its way
     line.wait(Local, lambda event: {each.path for each in event.entries} == both)
+    line.tell(Forget(str(quantised)))
+    line.wait(Local, lambda event: [each.path for each in event.entries] == [entry.path])
+    assert quantised.exists(), "it is only taken off the list"
     half = tmp_path / "half"
     half.mkdir()
     (half / "config.json").write_text("{}")
@@ -257,3 +261,30 @@ def test_an_older_list_of_models_never_follows_a_newer_one(
         line.tell(Import(request_id, str(tiny_folder / "target")))
     order = [line.wait(Local).entries[0].name for _ in range(2)]
     assert order == ["0", "1"]
+
+
+def test_what_is_said_of_an_account_is_of_the_token_entered_last(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hub may take its time over the first one."""
+    real, asked, entered = line.worker._api.who, threading.Event(), threading.Event()
+
+    def who() -> str:
+        token = line.worker._tokens.current()[0]
+        if token == "hf_wrong123" and not asked.is_set():
+            asked.set()
+            entered.wait(20)
+        return real()
+
+    monkeypatch.setattr(line.worker._api, "who", who)
+    line.tell(EnterToken("hf_wrong123"))
+    assert asked.wait(20)
+    line.worker._tokens.enter("hf_token12")  # as a second command does
+    entered.set()
+    line.tell(EnterToken(""))
+    line.tell(EnterToken("hf_token12"))
+    said = [line.wait(Account) for _ in range(2)]
+    assert [(each.name, each.source) for each in said] == [
+        ("", TokenSource.NONE),
+        ("ann", TokenSource.SESSION),
+    ]
