@@ -128,6 +128,7 @@ class Tally:
             time_to_first_token=first,
             decode_seconds=decode,
             times=StepTimes(decode * 0.2, decode * 0.7, decode * 0.02, decode * 0.08),
+            method=request.settings.method,
         )
 
 

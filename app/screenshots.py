@@ -167,14 +167,17 @@ def play(studio: Studio) -> None:
     studio.picture("4-step")
     window.commands.panel.setChecked(False)
     window.notices.show_failure(
-        Failed("The prompt does not fit.", "Shorten it, or begin a new chat.", detail="…"), lambda: None
+        Failed(
+            "The prompt has 3,231 tokens, the context holds 2,048.", "Shorten the message, or start a new chat.", detail="…"
+        ),
+        lambda: None,
     )
     studio.picture("5-error")
     window.resize(760, 620)
     studio.picture("6-narrow")
     window.resize(*SIZE)
     window.notices.error.hide()
-    window.chat_list.search.setText("sun")
+    window.chat_list.search.setText("fox")
     window.chat_list.run_search()
     studio.picture("8-search")
     window.chat_list.search.clear()

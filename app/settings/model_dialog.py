@@ -43,6 +43,8 @@ THINKING = (
     (mark("Model settings", "Answer at once"), False),
 )
 MOST = 1_000_000
+CHOICES = {"lossless": mark("Model settings", "lossless"), "typical": mark("Model settings", "typical")}
+"""What the methods let choose among, for people; others are shown as they are called."""
 
 
 class MethodOption(QWidget):
@@ -104,8 +106,10 @@ class MethodOption(QWidget):
             return number
         box = QComboBox()
         box.setEditable(setting.kind is SettingKind.TEXT)
-        box.addItems(list(setting.choices))
-        box.setCurrentText(str(shown if shown is not None else ""))
+        for choice in setting.choices:
+            box.addItem(choice if box.isEditable() else _words(choice), choice)
+        text = str(shown if shown is not None else "")
+        box.setCurrentText(text if box.isEditable() else _words(text))
         box.currentTextChanged.connect(lambda _: self._warn())
         return box
 
@@ -121,7 +125,7 @@ class MethodOption(QWidget):
         if isinstance(field, QDoubleSpinBox):
             return round(field.value(), 4)
         assert isinstance(field, QComboBox)
-        return field.currentText()
+        return field.currentText() if field.isEditable() else field.currentData()
 
     def _warn(self) -> None:
         value = self.setting.default if self.own.isChecked() else self.value()
@@ -134,7 +138,7 @@ def _words(value: Any) -> str:
         return tr("Model settings", "on") if value else tr("Model settings", "off")
     if isinstance(value, float):
         return numbers.significant(value, 3)
-    return str(value)
+    return tr("Model settings", CHOICES[value]) if value in CHOICES else str(value)
 
 
 class ModelSettingsDialog(QDialog):

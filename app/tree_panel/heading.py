@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
+from app.elided_label import ElidedLabel
 from app.language import tr
 from app.language.engine_texts import of_engine
 from app.tree_panel.explanation import explanation
@@ -26,10 +27,8 @@ class Heading(QWidget):
         self._explained: tuple[Shape, str] | None = None
         title = QLabel(tr("Panel", "Draft tree"), self)
         title.setProperty("textRole", "heading")
-        self.method = QLabel(self)
-        self.method.setTextFormat(Qt.TextFormat.PlainText)
+        self.method = ElidedLabel(self)
         self.method.setProperty("textRole", "small")
-        self.method.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         words = tr("Panel", "What am I looking at?")
         self.button = GlyphButton(Glyph.CLOSED, words, self, words)
         self.button.setCheckable(True)
@@ -76,7 +75,7 @@ class Heading(QWidget):
     def _explain(self, shape: Shape, method: str) -> None:
         self._explained = (shape, method)
         self.explanation.setText(explanation(shape, self._methods.get(method)))
-        self.method.setText(self.method_name(method))
+        self.method.show_text(self.method_name(method))
         self.shape_changed.emit(shape)
 
     @Slot(bool)

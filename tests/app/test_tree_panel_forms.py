@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
 from app import theme
 from app.tree_panel.description import caption_words, details, ranks, rows, summary
 from app.tree_panel.explanation import explanation, match_words
 from app.tree_panel.forms import PASS, PLACE, place
+from app.tree_panel.heading import Heading
 from app.tree_panel.history import ReplyHistory
 from app.tree_panel.jumps import item_in_picture, place_in_text
 from app.tree_panel.layout import Kind, Metrics, TreeLayout, items_of
@@ -210,3 +213,16 @@ def test_the_explanation_is_of_the_form_that_is_drawn() -> None:
 def test_a_match_says_where_the_guesses_come_from() -> None:
     said = match_words(Match(" the old man", 3, 41))
     assert "␣the␣old␣man" in said and "41 tokens earlier" in said
+
+
+def test_a_long_name_of_a_method_is_shortened_and_not_cut(qtbot: QtBot, look: QApplication) -> None:
+    name = "A method whose name has more words than the heading has room"
+    heading = Heading()
+    qtbot.addWidget(heading)
+    heading.set_methods([MethodInfo("prompt-lookup", name, "It looks.", Needs.NOTHING, Shape.CHAIN)])
+    heading.resize(360, 60)
+    heading.show()
+    heading.show_step(chain_step(1))
+    label = heading.method
+    assert label.text().endswith("…") and name.startswith(label.text()[:-1]) and label.accessibleName() == name
+    assert label.fontMetrics().horizontalAdvance(label.text()) <= label.contentsRect().width()
