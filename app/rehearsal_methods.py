@@ -21,7 +21,8 @@ TREE = MethodInfo(
         ),
         MethodSetting(
             "threshold", "Confidence threshold",
-            "A guess that the drafter gives less than this gets no guesses of its own; 0 switches it off.",
+            "A guess that the drafter gives less than this gets no guesses of its own; 0.2 to 0.4 are usual, "
+            "0 switches it off.",
             SettingKind.NUMBER, 0.0, 0.0, 1.0,
         ),
         MethodSetting(

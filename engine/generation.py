@@ -17,14 +17,16 @@ from torch import Tensor
 from engine.drafting.drafter import Drafter, Options, TreeLimits
 from engine.drafting.method import Method, Methods
 from engine.errors import PromptError
+from engine.experience import Experience
 from engine.models.decoder import Decoder
-from engine.pilot import Freedom, Pilot
-from engine.protocol import FinishReason, GenerationSettings, SettingValue, StepTimes
+from engine.pilot import Pilot
+from engine.piloting import Pilots
+from engine.protocol import FinishReason, GenerationSettings, StepTimes
 from engine.sampling import Sampler
 from engine.target_rows import Opinion, TargetRows
 from engine.timing import Timing
 from engine.tree import DraftTree
-from engine.tuning import Tuning, open_tunings
+from engine.tuning import Tuning
 
 PREFILL_ROWS = 128
 """Prompt tokens of one pass: long enough for matrix products, short enough to stop soon."""
@@ -104,9 +106,10 @@ class Session:
         limits: TreeLimits,
         context: int,
         timing: Timing | None = None,
+        experience: Experience | None = None,
     ) -> None:
         """``limits`` are the sizes to begin with. Without a ``timing`` they stay as they are, and
-        drafting never pauses."""
+        drafting never pauses. ``experience`` is of earlier chats."""
         self.decoder = decoder
         self.methods = methods
         self.limits = limits
@@ -124,13 +127,13 @@ class Session:
         """Of the reply that runs, or ran last."""
         self.told: object = None
         """The pilot's choice of which the application was told last."""
-        self._pilots: dict[tuple[str, tuple[tuple[str, SettingValue | None], ...]], Pilot] = {}
+        self.pilots = Pilots(timing, experience or {})
 
     def retime(self, timing: Timing | None) -> None:
-        """Go by another measurement; what was learned in this chat by the old one is forgotten."""
+        """Go by another measurement; what was learned in this chat about times is forgotten."""
         self.timing = timing
         self.pilot = None
-        self._pilots.clear()
+        self.pilots.retime(timing)
 
     def pilot_for(self, settings: GenerationSettings) -> Pilot | None:
         """The pilot that a reply with ``settings`` would follow; None where nothing is adapted.
@@ -140,14 +143,7 @@ class Session:
         method, options = self.methods.choose(settings)
         if method.make is None or self.timing is None or not settings.adapt:
             return None
-        key = method.info.id, tuple(options.items())
-        if key not in self._pilots:
-            freedom = Freedom.of(self._drafter(method), options)
-            tunings = open_tunings(method.tunings, options)
-            self._pilots[key] = Pilot(
-                self.timing, method.info.id, self._limits(options), freedom, method.info.name, tunings
-            )
-        return self._pilots[key]
+        return self.pilots.get(method, options, settings, self._drafter(method).weighs, self._limits(options))
 
     def limits_for(self, settings: GenerationSettings) -> TreeLimits:
         """The sizes that a reply with ``settings`` would begin with."""
@@ -288,13 +284,13 @@ class Session:
         if full and finish is None:
             finish = FinishReason.CONTEXT
         accepted = perf_counter()
+        # What is only told of guesses is a part of their price, though no part of accepting them.
+        opinions, of_bonus = rows.opinions(path, bonus) if explain else ({}, None)
         drawn = tree if len(tree) > 1 else None
         notice = ""
         if reply.pilot is not None and reply.switches.eagle:
-            draft, rest = drafted - began, accepted - drafted
+            draft, rest = drafted - began, perf_counter() - drafted
             notice = reply.pilot.learn(drawn, path, len(kept), draft, rest, limits, unread)
-        # Behind the clock of the pilot, but within the step's time.
-        opinions, of_bonus = rows.opinions(path, bonus) if explain else ({}, None)
         return StepRecord(
             emitted=tuple(kept),
             tree=drawn,

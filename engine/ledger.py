@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-FIRST, PROMISED = 2.5, 1.5
+FIRST, PROMISED = 2.0, 1.0
 """May be lost at first; more, though not at once, where measuring at load promised a gain."""
 SHARE = 0.02
 """Of every token written, may be lost in the long run."""

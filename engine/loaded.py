@@ -9,12 +9,13 @@ from typing import cast
 
 import torch
 
-from engine.calibration import timing_for
+from engine.calibration import forget_timing, timing_for
 from engine.drafting.drafter import TreeLimits
 from engine.drafting.method import Equipment, Methods
 from engine.drafting.registry import METHODS, methods_for
 from engine.equipping import DraftTarget, equip
 from engine.errors import EngineError, ModelError, ResourceError
+from engine.experience import keep_experience, recall_experience
 from engine.generation import Session
 from engine.heads.inference import EagleInference
 from engine.models.building import ConversionCancelled
@@ -69,10 +70,24 @@ class LoadedModel:
     """Changes with the files of model, head and draft model."""
     timing: Timing | None = None
     """What this machine needs for a pass; without it nothing is adapted to it."""
+    kept_as: str = ""
+    """The name under which timing and experience are kept."""
 
-    def session(self) -> Session:
-        """A fresh sequence over the model, for every method that it can use."""
-        return Session(self.decoder, self.methods, self.limits, self.info.context_length, self.timing)
+    def session(self, experienced: bool = True) -> Session:
+        """A fresh sequence over the model, for every method that it can use; ``experienced`` in what
+        earlier chats have brought."""
+        known = recall_experience(self.kept_as) if self.kept_as and experienced else None
+        return Session(self.decoder, self.methods, self.limits, self.info.context_length, self.timing, known)
+
+    def learn(self, session: Session) -> None:
+        """After a reply: keep what drafting brought, and drop a timing that the reply's steps refute."""
+        if not self.kept_as:
+            return
+        if session.pilots.refuted:
+            forget_timing(self.kept_as)
+        learned = session.pilots.learned()
+        if learned:
+            keep_experience(self.kept_as, learned)
 
     def calibrated(self, fresh: bool = False) -> LoadedModel:
         """The same model with its timing on this machine, measured (a few seconds) or as it was kept;
@@ -83,7 +98,8 @@ class LoadedModel:
         usable = ",".join(each.id for each in self.methods.infos if not each.problem)
         name = f"{self.files}|{info.weight_format}|{info.device}|{info.context_length}|{usable}"
         text = self.tokenizer.encode(CALIBRATION.read_text(encoding="utf-8"), add_bos=True)
-        return replace(self, timing=timing_for(self.decoder, self.methods, self.limits, text, name, fresh))
+        timing = timing_for(self.decoder, self.methods, self.limits, text, name, fresh)
+        return replace(self, timing=timing, kept_as=name)
 
     def prompt(self, messages: Sequence[Message], thinking: bool | None = None) -> list[int]:
         """The token ids that ask for the next reply to ``messages``; see :meth:`ChatFormat.render`."""

@@ -1,6 +1,6 @@
 """What a size of the draft tree would bring: recent guesses, looked at again under other limits.
 
-A smaller tree would have held the likeliest of the same guesses. What they would have
+A smaller tree would have held the first of the same guesses. What they would have
 brought is the chance that such a guess stands, which is counted from all recent guesses
 by claimed probability and by depth: a few dozen steps know that much better than
 which of their own few guesses stood.
@@ -58,13 +58,16 @@ class Memory:
     def add(self, sample: Sample) -> None:
         self._samples.append(sample)
 
+    def last(self, count: int) -> tuple[Sample, ...]:
+        return tuple(self._samples)[-count:]
+
     def view(self, clock: Clock) -> View:
         """The present state, to ask about many limits."""
         return View(list(self._samples), clock)
 
 
 class View:
-    """Samples as arrays, one row a step and one column a guess, the likeliest first."""
+    """Samples as arrays, one row a step and one column a guess, in the samples' order."""
 
     def __init__(self, samples: list[Sample], clock: Clock) -> None:
         width = max((len(sample.guesses) for sample in samples), default=0) + 1

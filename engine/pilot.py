@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 
-from engine.drafting.drafter import Drafter, Options, TreeLimits
+from engine.drafting.drafter import Options, TreeLimits
+from engine.experience import ENOUGH, KEPT, Learned
 from engine.ledger import CAP, RETRY, Ledger
 from engine.outlook import Outlook, View
 from engine.timing import Clock, Timing, sample_of
@@ -40,8 +41,12 @@ PAUSE, LONGEST_PAUSE = 24, 768
 """Tokens of plain decoding before the first new try, and at most where it can be afforded."""
 FRESH = 6
 """Tokens of plain decoding at the beginning of a reply that ends a pause."""
+HICCUP = 1.5
+"""A pass or a proposal that takes more than so many times what it should met one."""
+FAILURES = 3
+"""Attempts in a row that may fail before new replies count for less."""
 PROBES, PROBE_NODES, PROBE_DEPTH = 3, 4, 3
-"""Steps of a new try with a small tree, and its sizes."""
+"""Steps of a first or new try with a small tree, and its sizes."""
 _NODES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64)
 _WORTH = (0.0, 0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.4)
 _DEPTHS = tuple(range(1, 11))
@@ -56,10 +61,10 @@ class Freedom:
     worth: bool
 
     @classmethod
-    def of(cls, drafter: Drafter, options: Options) -> Freedom:
-        """The sizes that the method has and the user left open."""
+    def of(cls, weighs: bool, options: Options) -> Freedom:
+        """The sizes that the method has and the user left open; whether its drafter ``weighs`` nodes."""
         nodes = "nodes" in options and options["nodes"] is None
-        return cls(nodes, "depth" in options and options["depth"] is None, nodes and drafter.weighs)
+        return cls(nodes, "depth" in options and options["depth"] is None, nodes and weighs)
 
 
 class Pilot:
@@ -74,23 +79,39 @@ class Pilot:
         name: str = "Drafting",
         tunings: Sequence[Tuning] = (),
         now: Callable[[], float] = perf_counter,
+        begin: Tuning | None = None,
+        promise: bool = True,
+        experienced: bool = False,
+        weighs: bool = True,
     ) -> None:
         """``limits`` hold what was asked for, and where to begin with the rest. ``name`` is the
-        method's, for people; ``tunings`` are combinations of settings that only trials can judge;
-        ``now`` tells the seconds that choosing takes."""
+        method's, for people; ``tunings`` are combinations of settings that only trials can judge, of
+        which ``begin`` is in use at first; ``now`` tells the seconds that choosing takes. ``promise``:
+        the timing's samples are of steps like those to come; ``experienced``: they are even of earlier
+        chats, and nothing has to be tried out. ``weighs``: the drafter lets in the likeliest guesses first, see :func:`engine.timing.sample_of`."""
         self.method = method
         self._now = now
         self.name = name
         self.clock = Clock(timing, method)
         self.limits = limits
         self._freedom = freedom
+        self._experienced = experienced
+        self._weighs = weighs
         sizes = asdict(limits).items()
         start = next((place for place, tuning in enumerate(tunings) if tuning.items() <= sizes), 0)
+        known = begin is not None and begin in tunings
+        if begin is not None and known:
+            start = list(tunings).index(begin)
         self._tunings = Tunings(tunings, start, timing.samples.get(method, ()))
         self.clock.tuning = start
         self._real = 0
+        """Drafted steps so far,"""
+        self._chosen_at = -1
+        """and how many there were at the last choice."""
         self._pause = PAUSE
-        self._lucky = True
+        self._failures = self._passed_by = 0
+        """Attempts that failed since one that did not, and replies that went by since the last one."""
+        self._lucky = promise
         """Whether a bad run may still be taken for bad luck."""
         self._left = 0
         """Tokens until the end of the pause; 0 while drafting."""
@@ -105,12 +126,16 @@ class Pilot:
         """What was said last of a pause or its end; empty while there is nothing to say."""
         self._news = ""
         self.ledger = Ledger()
+        if known:
+            self.limits = self._with_tuning(limits)
         if len(self._tunings.memory):
             self._choose()
         gain = self.gain
-        self.ledger = Ledger(promised=gain is not None and gain > LUCK)
-        if gain is not None and gain < HOPELESS:
+        self.ledger = Ledger(promised=promise and gain is not None and gain > LUCK)
+        if gain is not None and gain < HOPELESS and timing.steady:
             self._stop()
+        elif not (experienced and timing.steady):
+            self._probes = PROBES
 
     @property
     def paused(self) -> bool:
@@ -131,13 +156,24 @@ class Pilot:
         """Changes when anything about the choice changes."""
         return self.method, self.limits, self.paused, tuple(self.tuning.items())
 
+    def learned(self) -> Learned | None:
+        """What the next chat should know; None while there is too little of it."""
+        if self._real < ENOUGH or self._tunings.on_trial:
+            return None
+        count = KEPT if self._experienced else min(KEPT, self._real)  # what was seen at load is no chat
+        return Learned(self._tunings.memory.last(count), self.tuning)
+
     def view(self) -> View:
         """What is remembered, at present costs."""
         return self._tunings.memory.view(self.clock)
 
     def begin_reply(self) -> None:
-        """Another text begins. What is left of a pause was for the last one."""
+        """Another text begins. What is left of a pause was for the last one; but where one text after the
+        other was too hard, only every second, fourth, … new one is a reason to try."""
         if not self.paused or not self.ledger.tokens:
+            return
+        self._passed_by += 1
+        if self._passed_by < 1 << min(max(0, self._failures - FAILURES), 6):
             return
         self._pause = PAUSE
         if self.ledger.room >= self._attempt():
@@ -191,14 +227,16 @@ class Pilot:
         if limits is None:
             return self._told()
         reading = self.clock.saw_draft(tree.depth if tree is not None else 1, draft, unread)
-        self._tunings.memory.add(sample_of(tree, path, limits))
+        self._tunings.memory.add(sample_of(tree, path, limits, self._weighs))
         self._real += 1
         # A hiccup is nobody's loss, nor is a machine that slows down as a whole.
-        rest = min(rest, 1.5 * self.clock.passing(rows))
+        rest = min(rest, HICCUP * self.clock.passing(rows))
+        if self.clock.knows_drafting:
+            draft = min(draft, reading + HICCUP * self.clock.drafting(tree.depth if tree is not None else 1))
         self.ledger.book(emitted, self._steps(draft - reading + rest))
         self.ledger.lend(self._steps(reading))
         if self.ledger.balance >= CAP / 2:
-            self._pause, self._lucky = PAUSE, True
+            self._pause, self._lucky, self._failures = PAUSE, True, 0
         if self.ledger.balance < 0:
             self._stop()
         elif self._tunings.step():
@@ -238,7 +276,8 @@ class Pilot:
 
     def _stop(self) -> None:
         """Pause, or go on once more where all that is remembered says that this was bad luck."""
-        self._choose()
+        if self._real != self._chosen_at:  # choosing takes a good part of a step: never twice on the same
+            self._choose()
         gain = self.gain
         if self._tunings.on_trial and self.ledger.room > 0:
             self._tunings.end(gain, self._base_gain)
@@ -255,6 +294,8 @@ class Pilot:
         self._left = max(self._pause, LONGEST_PAUSE if wait is None else wait)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
         how = "stays switched off" if self._resumes else "pauses"
+        self._failures += 1
+        self._passed_by = 0
         self._resumes = False
         self._tunings.after_failure(gain)
         self._take_tuning()
@@ -288,12 +329,15 @@ class Pilot:
         if self.clock.tuning == self._tunings.at:
             return
         self.clock.tuning = self._tunings.at
+        self.limits = self._with_tuning(self.limits)
+        self.outlook = None
+        self._choose()
+
+    def _with_tuning(self, limits: TreeLimits) -> TreeLimits:
         sizes = {
             name: value for name, value in self.tuning.items() if name in TreeLimits.__dataclass_fields__
         }
-        self.limits = replace(self.limits, **sizes)  # type: ignore[arg-type]
-        self.outlook = None
-        self._choose()
+        return replace(limits, **sizes)  # type: ignore[arg-type]
 
     # ------------------------------------------------------------------ sizes
 
@@ -301,6 +345,7 @@ class Pilot:
         """The sizes with the best rate: nodes and worth together, since each bounds the other, then
         depth, and once more."""
         began = self._now()
+        self._chosen_at = self._real
         view = self.view()
         present = self.limits
         best = view.outlook(present, present)

@@ -12,6 +12,7 @@ import json
 import os
 import platform
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,26 +32,53 @@ def remembered(
     read: Callable[[object], T],
     write: Callable[[T], object],
     fresh: bool = False,
+    worth: Callable[[T], bool] = lambda _: True,
 ) -> T:
     """What ``make`` measures: as it was kept under ``kind`` and ``name``, or made and kept now.
 
     ``write`` gives what JSON can hold, and ``read`` the value again; it raises where that makes no sense.
+    What is not ``worth`` it is not kept, nor is what was kept before it.
     """
-    path = cache_folder() / kind / f"{_key(name)}.json"
     if not fresh:
-        try:
-            return read(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
-            pass  # not there, damaged, or of another version
+        found = recall(kind, name, read)
+        if found is not None:
+            return found
     value = make()
+    if worth(value):
+        keep(kind, name, write(value))
+    else:
+        forget(kind, name)
+    return value
+
+
+def recall(kind: str, name: str, read: Callable[[object], T]) -> T | None:
+    """What was kept, as ``read`` understands it; None where it is not there, damaged, or of another version."""
+    try:
+        return read(json.loads(_path(kind, name).read_text(encoding="utf-8")))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        return None
+
+
+def keep(kind: str, name: str, value: object) -> None:
+    """Keep ``value``, which JSON can hold; where that fails it is measured again next time."""
+    path = _path(kind, name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps(write(value)), encoding="utf-8")
+        part.write_text(json.dumps(value), encoding="utf-8")
         part.replace(path)
     except OSError:
-        pass  # it is measured again next time
-    return value
+        pass
+
+
+def forget(kind: str, name: str) -> None:
+    """Keep nothing under this name any more."""
+    with suppress(OSError):
+        _path(kind, name).unlink(missing_ok=True)
+
+
+def _path(kind: str, name: str) -> Path:
+    return cache_folder() / kind / f"{_key(name)}.json"
 
 
 def identity(path: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -95,14 +96,16 @@ def judge(logits: Tensor, tokens: Sequence[int]) -> list[Opinion]:
     """What a distribution, given by its ``logits`` [vocab], gives each of ``tokens``."""
     logits = logits.float()
     values = logits[torch.tensor(tokens, device=logits.device)]
-    shares = (values - logits.logsumexp(-1)).exp()
-    # At most 1 / RANKED tokens are likelier than such a one, so little has to be compared with each.
-    ranked = shares >= RANKED
-    if not bool(ranked.any()):
-        return [Opinion(share, None) for share in shares.tolist()]
-    above = logits[logits >= values[ranked].min()]
-    ranks = (above > values[:, None]).sum(-1) + 1
-    return [
-        Opinion(share, rank if told else None)
-        for share, rank, told in zip(shares.tolist(), ranks.tolist(), ranked.tolist(), strict=True)
-    ]
+    shares = (values - logits.logsumexp(-1)).exp().tolist()
+    ranked = [place for place, share in enumerate(shares) if share >= RANKED]
+    ranks = dict(zip(ranked, (1 + count for count in _likelier(logits, values[ranked])), strict=True))
+    return [Opinion(share, ranks.get(place)) for place, share in enumerate(shares)]
+
+
+def _likelier(logits: Tensor, values: Tensor) -> list[int]:
+    """How many of the ``logits`` [vocab] lie above each of ``values``."""
+    if logits.device.type == "cpu":  # fifty times as quick as with tensors, which count in 64 bits
+        row = logits.numpy()
+        return [int(np.count_nonzero(row > value)) for value in values.numpy()]
+    counts: list[int] = (logits > values[:, None]).sum(-1).tolist()
+    return counts

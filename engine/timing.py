@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log2
 from statistics import median
+from typing import Any
 
 from engine.drafting.drafter import TreeLimits
+from engine.drafting.tree_shapes import likelihood
 from engine.tree import DraftTree
 
 _KEPT = 15
@@ -24,6 +26,12 @@ ORDINARY = 16
 """Tokens that a drafter reads in a proposal without its being a matter of reading."""
 DISTURBED = 0.4
 """A proposal's share of its known seconds below which these were measured in a bad moment."""
+QUICK, QUICK_DRAFT = 0.8, 0.5
+"""Shares of the table's seconds below which a pass, or a proposal, speaks against the table."""
+MATERIAL, USUAL_LEVELS = 0.05, 5
+"""Only proposals that take such a share of a plain pass are looked at; most were timed with so many levels."""
+WITNESSES = 8
+"""So many of them, and half of all, refute it."""
 _BELIEF = 3.0
 """Times that the table made at load counts for; one row's own are believed at once."""
 
@@ -32,8 +40,8 @@ _BELIEF = 3.0
 class Sample:
     """One step's guesses: what the drafter claimed and what came of it."""
 
-    guesses: tuple[tuple[float, int, bool], ...]
-    """(path probability, depth, whether it stood), the most probable first."""
+    guesses: tuple[tuple[float, int, float], ...]
+    """(path probability, depth, 1 where it stood and 0 where not), in the order of :func:`sample_of`."""
     nodes: int
     """The limits under which it was drafted: rows, root included,"""
     depth: int
@@ -56,6 +64,8 @@ class Timing:
     """Method id → what came of its guesses while they were timed."""
     reading: Mapping[str, float] = field(default_factory=dict)
     """Method id → seconds of its drafter for each known token that it has to read first."""
+    steady: bool = True
+    """Whether the machine ran evenly meanwhile; otherwise the times are the best that could be had."""
 
     def seconds(self, rows: int) -> float:
         """Of a pass over ``rows``: between two measured counts on the line, beyond the last on its slope."""
@@ -96,6 +106,15 @@ class Clock:
         """Passes over a single row so far."""
         self.since_plain = 0
         """Passes since the last one of these."""
+        self._passes: dict[int, _Witnesses] = {rows: _Witnesses() for rows in self.measured_rows}
+        self._proposals = _Witnesses()
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the table made at load was of a disturbed moment. What disturbs only ever adds, so passes
+        and proposals that are much quicker tell. Slower ones do not: the machine may be busy now, or the
+        context long."""
+        return self._proposals.enough or any(each.enough for each in self._passes.values())
 
     @property
     def measured_rows(self) -> tuple[int, ...]:
@@ -111,6 +130,8 @@ class Clock:
         self.plain_passes += rows == 1
         self.since_plain = 0 if rows == 1 else self.since_plain + 1
         ratio = seconds / self._timing.seconds(rows)
+        if rows in self._passes:  # between two counts of the table the line is only a guess
+            self._passes[rows].hear(ratio < QUICK)
         # Only passes over other counts can tell what is this count's own.
         others = [other / self._shape(n) for n, other in self._now if n != rows]
         if others:
@@ -123,6 +144,9 @@ class Clock:
     def saw_draft(self, levels: int, seconds: float, unread: int = 1) -> float:
         """A proposal before which the drafter had ``unread`` tokens to read; the seconds that this took
         beyond an ordinary proposal."""
+        known = self._least_known(levels)
+        if unread <= ORDINARY and known > MATERIAL * self._timing.seconds(1):
+            self._proposals.hear(seconds < QUICK_DRAFT * known)
         if seconds < DISTURBED * self.drafting(levels):  # hiccups only ever add: what was known came from one
             base, level = self._line()
             share = seconds / self.drafting(levels)
@@ -154,6 +178,11 @@ class Clock:
         base, level = self._line()
         return max(0.0, base + level * levels) * self._pace
 
+    def _least_known(self, levels: int) -> float:
+        """What the table says of a proposal at least: how it splits into levels and the rest is a rough guess."""
+        base, level = self._known
+        return min(base + level * levels, (base + level * USUAL_LEVELS) * levels / USUAL_LEVELS)
+
     def _line(self) -> tuple[float, float]:
         """(base, per level) seconds of a proposal at the table's pace."""
         return self._lines.get(self.tuning, self._known)
@@ -167,6 +196,21 @@ class Clock:
             near = self._kinds[nearest] if nearest is not None else None
         coarse = _shrunk(near, 1.0, 1.0 if rows == 1 else _BELIEF)
         return _shrunk(self._shapes.get(rows), coarse, _BELIEF) if rows > 1 else coarse
+
+
+class _Witnesses:
+    """Counts what speaks against the table, out of all that was heard."""
+
+    def __init__(self) -> None:
+        self._against = self._heard = 0
+
+    def hear(self, against: bool) -> None:
+        self._against += against
+        self._heard += 1
+
+    @property
+    def enough(self) -> bool:
+        return self._against >= WITNESSES and 2 * self._against >= self._heard
 
 
 def _kind(rows: int) -> int:
@@ -191,13 +235,35 @@ def _line(points: Mapping[int, float], slope: float) -> tuple[float, float]:
     return mean_y - slope * mean_x, slope
 
 
-def sample_of(tree: DraftTree | None, path: Sequence[int], limits: TreeLimits) -> Sample:
-    """What came of a step's tree, drafted under ``limits``; None where there was nothing to guess."""
+def sample_of(tree: DraftTree | None, path: Sequence[int], limits: TreeLimits, weighs: bool = True) -> Sample:
+    """What came of a step's tree, drafted under ``limits``; None where there was nothing to guess.
+
+    The guesses are put in the order in which smaller limits would have let them in: the likeliest
+    first where the drafter ``weighs`` them, else by their place in a tree of fixed shape.
+    """
     if tree is None:
         return Sample((), limits.nodes, limits.depth, limits.worth)
     stood = frozenset(path)
-    guesses = [
-        (tree.path_probabilities[node], tree.depths[node], node in stood) for node in range(1, tree.guesses)
-    ]
-    guesses.sort(key=lambda guess: -guess[0])  # stable: among equals, parents stay first
-    return Sample(tuple(guesses), limits.nodes, limits.depth, limits.worth, tree.window)
+    nodes = range(1, tree.guesses)
+    if weighs:  # stable: among equals, parents stay first
+        order = sorted(nodes, key=lambda node: -tree.path_probabilities[node])
+    else:
+        ranks: list[tuple[int, ...]] = [()]
+        children = [0] * tree.guesses
+        for node in nodes:
+            parent = tree.parents[node]
+            ranks.append((*ranks[parent], children[parent]))
+            children[parent] += 1
+        order = sorted(nodes, key=lambda node: (-likelihood(ranks[node]), ranks[node]))
+    guesses = tuple(
+        (tree.path_probabilities[node], tree.depths[node], float(node in stood)) for node in order
+    )
+    return Sample(guesses, limits.nodes, limits.depth, limits.worth, tree.window)
+
+
+def sample_from(raw: Mapping[str, Any]) -> Sample:
+    """A sample as JSON holds it. Raises KeyError, TypeError or ValueError for what is none."""
+    guesses = tuple((float(p), int(depth), float(stood)) for p, depth, stood in raw["guesses"])
+    if not all(0 <= p <= 1 and 0 <= stood <= 1 and depth > 0 for p, depth, stood in guesses):
+        raise ValueError("no guesses")
+    return Sample(guesses, int(raw["nodes"]), int(raw["depth"]), float(raw["worth"]), int(raw["extra"]))

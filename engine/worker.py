@@ -204,6 +204,7 @@ class Worker:
             self._session = model.session()  # its caches may be half a step ahead
             raise
         self._send(finished)
+        model.learn(self._session)
 
     def _fail(self, error: BaseException, request_id: str | None) -> None:
         known: EngineError = explain(error)

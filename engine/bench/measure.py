@@ -39,14 +39,16 @@ class Bench:
 
     def session(self, temperature: float) -> Session:
         if temperature not in self._sessions:
-            self._sessions[temperature] = self.model.session()
+            # What earlier chats brought is left out: a bench is to find the same whenever it runs.
+            self._sessions[temperature] = self.model.session(experienced=False)
         return self._sessions[temperature]
 
     def prompt_ids(self, prompt: BenchPrompt) -> list[int]:
         return self.model.prompt([Message(Role.USER, prompt.text)])
 
-    def ask(self, prompt: BenchPrompt, temperature: float, turn: int) -> list[Row]:
-        """Plain decoding and every variant, with one seed; ``turn`` says who begins, which cancels drift."""
+    def ask(self, prompt: BenchPrompt, temperature: float, turn: int, repeat: int = 0) -> list[Row]:
+        """Plain decoding and every variant, with one seed; ``turn`` says who begins, which cancels drift.
+        ``repeat`` is which answer to this prompt it is."""
         plain = Variant(PLAIN)
         ways = [plain, *self.variants]
         first = turn % len(ways)
@@ -61,6 +63,7 @@ class Bench:
                 answers[way].stats,
                 identical=answers[way].token_ids == truth,
                 looping=is_looping(truth),
+                repeat=repeat,
             )
             for way in ways
         ]

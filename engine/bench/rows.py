@@ -34,6 +34,8 @@ class Row:
     """Seconds in the parts of the steps; the rest is something else."""
     verify: float
     accept: float
+    repeat: int = 0
+    """Which of several answers to the same prompt it is."""
 
     @classmethod
     def of(
@@ -46,6 +48,7 @@ class Row:
         *,
         identical: bool,
         looping: bool,
+        repeat: int = 0,
     ) -> Row:
         times = stats.times
         return cls(
@@ -65,6 +68,7 @@ class Row:
             times.draft,
             times.verify,
             times.accept,
+            repeat,
         )
 
     @classmethod

@@ -162,6 +162,7 @@ def _answer(
         if begun:
             sys.stdout.write("\n")
             sys.stdout.flush()
+    model.learn(session)
     if not quiet:
         print(figures(finished), file=sys.stderr)
         if finished.notice:

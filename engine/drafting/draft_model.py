@@ -43,11 +43,16 @@ class ModelGrowth(Nodes):
 
     def logits(self) -> Tensor:
         """Fitted to the target's vocabulary: tables of one tokenizer are padded to different sizes."""
-        logits = self._decoder.logits(self._hidden)[:, : self._vocabulary].float().cpu()
-        return functional.pad(logits, (0, self._vocabulary - logits.shape[1]), value=-torch.inf)
+        logits = self._known_logits().cpu()
+        missing = self._vocabulary - logits.shape[1]
+        return functional.pad(logits, (0, missing), value=-torch.inf) if missing else logits
+
+    def _known_logits(self) -> Tensor:
+        """Of the tokens that both models have, where the model computes. [beam, tokens]"""
+        return self._decoder.logits(self._hidden)[:, : self._vocabulary].float()
 
     def top(self, count: int) -> tuple[list[list[int]], list[list[float]]]:
-        logits = self.logits()
+        logits = self._known_logits()  # only what is chosen leaves the device
         values, ids = logits.topk(min(count, logits.shape[1]))
         return ids.tolist(), (values - logits.logsumexp(-1, True)).tolist()
 

@@ -21,8 +21,8 @@ _WIDEST = 64
 _DEEPEST = 32
 
 
-def _worth(path: Path) -> float:
-    """How likely a node of this path stands, roughly; only the order matters. Falls with depth
+def likelihood(path: Path) -> float:
+    """How likely a node of this path of ranks stands, roughly; only the order matters. Falls with depth
     and with rank, so that the best n nodes are always a tree."""
     worth = 1.0
     for rank in path:
@@ -64,7 +64,7 @@ def _cut(tree: RankTree, nodes: int, depth: int) -> RankTree:
     fitting = [path for path in tree.paths if len(path) <= depth]
     if len(fitting) == len(tree.paths) and len(tree) <= nodes:
         return tree
-    return RankTree(tuple(sorted(fitting, key=lambda path: (-_worth(path), path))[: nodes - 1]))
+    return RankTree(tuple(sorted(fitting, key=lambda path: (-likelihood(path), path))[: nodes - 1]))
 
 
 @lru_cache(maxsize=512)
@@ -72,15 +72,15 @@ def likely_tree(nodes: int, depth: int, width: int) -> RankTree:
     """The likeliest tree of ``nodes`` rows, at most ``depth`` levels and ``width`` children a node;
     a chain for ``width`` 1."""
     found: list[Path] = []
-    heap: list[tuple[float, Path]] = [(-_worth((0,)), (0,))]
+    heap: list[tuple[float, Path]] = [(-likelihood((0,)), (0,))]
     while heap and len(found) < nodes - 1:
         _, path = heapq.heappop(heap)
         found.append(path)
         if len(path) < depth:
-            heapq.heappush(heap, (-_worth((*path, 0)), (*path, 0)))
+            heapq.heappush(heap, (-likelihood((*path, 0)), (*path, 0)))
         sibling = (*path[:-1], path[-1] + 1)
         if sibling[-1] < width:
-            heapq.heappush(heap, (-_worth(sibling), sibling))
+            heapq.heappush(heap, (-likelihood(sibling), sibling))
     return RankTree(tuple(found))
 
 

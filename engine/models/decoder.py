@@ -222,7 +222,9 @@ class Decoder:
     def argmax_and_rows(self, hidden: Tensor) -> tuple[Tensor, RowLogits | None]:
         """The same, and what gives the logits [vocab] of a row, where they are at hand: for a few rows only."""
         ids, row = self.weights.head.argmax_and_rows(*self.normed(hidden))
-        return ids, (lambda number: self._capped(row(number).clone())) if row is not None else None
+        if row is None or self._logit_cap is None:
+            return ids, row
+        return ids, lambda number: self._capped(row(number).clone())
 
     def _layer(
         self, layer: LayerWeights, index: int, hidden: Tensor, cache: KVCache, sight: Visibility, rope: Tensor

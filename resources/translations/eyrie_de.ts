@@ -4100,8 +4100,8 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
 <context>
     <name>engine</name>
     <message>
-        <source>A guess that the drafter gives less than this gets no guesses of its own; 0 switches it off.</source>
-        <translation>Eine Vermutung, der der Entwerfer weniger gibt, bekommt keine eigenen Vermutungen; 0 schaltet es aus.</translation>
+        <source>A guess that the drafter gives less than this gets no guesses of its own; 0.2 to 0.4 are usual, 0 switches it off.</source>
+        <translation>Eine Vermutung, der der Entwerfer weniger gibt, bekommt keine eigenen Vermutungen; üblich sind 0,2 bis 0,4, und 0 schaltet es aus.</translation>
     </message>
     <message>
         <source>A guess with this probability always stands under typical acceptance.</source>
@@ -5154,6 +5154,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>The loaded head is for {0}. Choose an {1} head for this model.</source>
         <translation>Der geladene Head ist für {0}. Wählen Sie für dieses Modell einen {1}-Head.</translation>
+    </message>
+    <message>
+        <source>The machine was busy with something else meanwhile: this is measured again next time.</source>
+        <translation>Der Rechner war währenddessen anderweitig beschäftigt: das wird beim nächsten Mal neu gemessen.</translation>
     </message>
     <message>
         <source>The margin was asked of a token that the model does not have.</source>

@@ -4054,8 +4054,8 @@ Send a message, and the guesses behind every token grow here.</source>
 <context>
     <name>engine</name>
     <message>
-        <source>A guess that the drafter gives less than this gets no guesses of its own; 0 switches it off.</source>
-        <translation>ドラフターの確率がこれに満たない推測には、その先の推測を作りません。0 でオフです。</translation>
+        <source>A guess that the drafter gives less than this gets no guesses of its own; 0.2 to 0.4 are usual, 0 switches it off.</source>
+        <translation>ドラフターの確率がこれに満たない推測には、その先の推測を作りません。通常は 0.2～0.4、0 でオフです。</translation>
     </message>
     <message>
         <source>A guess with this probability always stands under typical acceptance.</source>
@@ -5108,6 +5108,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>The loaded head is for {0}. Choose an {1} head for this model.</source>
         <translation>読み込まれたヘッドは {0} 用です。このモデル用の {1} ヘッドを選んでください。</translation>
+    </message>
+    <message>
+        <source>The machine was busy with something else meanwhile: this is measured again next time.</source>
+        <translation>測定中にコンピューターがほかの処理をしていたため、次回あらためて測定します。</translation>
     </message>
     <message>
         <source>The margin was asked of a token that the model does not have.</source>

@@ -4054,8 +4054,8 @@ Send a message, and the guesses behind every token grow here.</source>
 <context>
     <name>engine</name>
     <message>
-        <source>A guess that the drafter gives less than this gets no guesses of its own; 0 switches it off.</source>
-        <translation>草稿给出的概率低于此值的猜测不再展开；0 为关闭。</translation>
+        <source>A guess that the drafter gives less than this gets no guesses of its own; 0.2 to 0.4 are usual, 0 switches it off.</source>
+        <translation>草稿给出的概率低于此值的猜测不再展开；通常取 0.2 至 0.4，0 为关闭。</translation>
     </message>
     <message>
         <source>A guess with this probability always stands under typical acceptance.</source>
@@ -5108,6 +5108,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>The loaded head is for {0}. Choose an {1} head for this model.</source>
         <translation>已加载的头用于 {0}。请为此模型选择 {1} 头。</translation>
+    </message>
+    <message>
+        <source>The machine was busy with something else meanwhile: this is measured again next time.</source>
+        <translation>测量时计算机正忙于其他任务：下次会重新测量。</translation>
     </message>
     <message>
         <source>The margin was asked of a token that the model does not have.</source>

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 
@@ -36,8 +37,8 @@ def test_the_choice_is_near_the_best_of_all(machine: Machine) -> None:
     goal = replace(machine, seed=2).fixed(best, 1500)
     # From a fair guess, and from a wrong one; both have to learn on the way.
     for begin, share in ((BEGIN, 0.95), (TreeLimits(4, 2, 3, worth=0.2), 0.92)):
-        pair = [replace(machine, seed=seed) for seed in (3, 4)]
-        rate = sum(ours.piloted(Pilot(ours.timing(12), "m", begin, ALL), 3000) for ours in pair) / 2
+        several = [replace(machine, seed=seed) for seed in range(3, 11 if machine.noise else 5)]
+        rate = fmean(ours.piloted(Pilot(ours.timing(12), "m", begin, ALL), 3000) for ours in several)
         assert rate > share * goal, (begin, best, rate / goal)
 
 
@@ -171,12 +172,15 @@ def test_the_first_draft_of_a_reply_is_no_measure() -> None:
 
 
 def test_a_machine_that_slows_down_is_no_reason_to_pause() -> None:
-    """Another program takes the processor for a while, again and again."""
-    machine = Machine(row=0.06, base=0.05, level=0.03, low=0.4, high=0.9, noise=0.3)
-    pilot = Pilot(machine.timing(12), "m", BEGIN, ALL)
-    for step in range(600):
-        slow = 2.5 if step // 25 % 3 == 1 else 1.0
-        assert machine.guided(pilot, slow) == "", step
+    """Another program takes the processor for a while, again and again: forty times in these chats."""
+    pauses = 0
+    for seed in range(5):
+        machine = Machine(row=0.06, base=0.05, level=0.03, low=0.4, high=0.9, noise=0.3, seed=seed)
+        pilot = Pilot(machine.timing(12), "m", BEGIN, ALL)
+        for step in range(600):
+            slow = 2.5 if step // 25 % 3 == 1 else 1.0
+            pauses += "pauses" in machine.guided(pilot, slow)
+    assert pauses <= 1  # bad luck with the text may meet it once
 
 
 def test_the_clock_tells_a_slow_machine_from_dear_rows() -> None:
