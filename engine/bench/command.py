@@ -6,6 +6,7 @@ import argparse
 import platform
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         grid(asked[0].method, arguments.grid)
     if (arguments.sweep or sizes) and len(asked) > 1:
         raise PromptError("A sweep and a batch look at one method at a time.", "Name one with --methods.")
+    if arguments.repeats < 1:
+        raise PromptError(f"The number of repeats is {arguments.repeats}.", "It must be 1 or more.")
     prompts = spread(read_prompts(arguments.prompts), arguments.limit)
     prompts = per_category(prompts, arguments.prompts_per_category)
     if arguments.plots:
@@ -104,10 +107,11 @@ def _measure(
 ) -> PeerRows:
     """Fill the store; Ctrl+C keeps what is there."""
     left = [
-        (turn, prompt, temperature)
-        for turn, prompt in enumerate(prompts)
+        (repeat * len(prompts) + place, prompt, temperature, repeat)
+        for repeat in range(arguments.repeats)
+        for place, prompt in enumerate(prompts)
         for temperature in temperatures
-        if not store.has(prompt.name, temperature)
+        if not store.has(prompt.name, temperature, repeat)
     ]
     peers = start_peers(bench.model, arguments.llama_cpp_python) if arguments.compare else []
     chosen = {prompt.name for prompt in spread(prompts, arguments.peer_prompts)}
@@ -116,16 +120,21 @@ def _measure(
     try:
         if left and not arguments.identity:
             bench.ask(prompts[0], left[0][2], 0)  # warms caches; not counted
-        for turn, prompt, temperature in left:
-            rows = bench.ask(prompt, temperature, turn)
+        for turn, prompt, temperature, repeat in left:
+            rows = bench.ask(prompt, temperature, turn, repeat)
             store.rows += rows
             store.memory |= _memory(bench)
             store.write()
-            if prompt.name in chosen and temperature == 0 and all(row.long_enough for row in rows):
+            if (
+                prompt.name in chosen
+                and temperature == 0
+                and not repeat
+                and all(row.long_enough for row in rows)
+            ):
                 for peer in peers:
                     rate = peer.tokens_per_second(bench.prompt_ids(prompt), rows[0].tokens)
                     found[peer.name].append((rate, {row.variant: row.rate for row in rows}))
-            progress.step("replies" if len(temperatures) > 1 else "prompts")
+            progress.step("replies" if len(temperatures) * arguments.repeats > 1 else "prompts")
     except KeyboardInterrupt:
         print(f"\nStopped; {len(left) - progress.left} of {len(left)} were measured.", file=sys.stderr)
     finally:
@@ -202,6 +211,7 @@ def _sweep(
                     "ratio": found.ratio,
                     "low": found.low,
                     "high": found.high,
+                    "crossed": asdict(found.crossed) if found.crossed is not None else None,
                 }
             )
     store.write({"sweep": figures})

@@ -43,6 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--prompts-per-category", type=int, default=None, metavar="N", help="N of each category"
     )
+    which.add_argument(
+        "--repeats",
+        type=int,
+        default=1,
+        metavar="N",
+        help="answer every prompt N times, going through all of them each time; what differs between the rounds is noise",
+    )
     which.add_argument("--limit", type=int, default=None, help="use this many prompts, spread over the file")
 
     other = parser.add_argument_group("instead of the table of methods")

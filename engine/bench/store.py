@@ -48,8 +48,9 @@ class Store:
             )
         self.rows, self.memory = rows, memory
 
-    def has(self, prompt: str, temperature: float) -> bool:
-        return any(row.prompt == prompt and row.temperature == temperature for row in self.rows)
+    def has(self, prompt: str, temperature: float, repeat: int = 0) -> bool:
+        asked = (prompt, temperature, repeat)
+        return any((row.prompt, row.temperature, row.repeat) == asked for row in self.rows)
 
     def write(self, more: Mapping[str, Any] | None = None) -> None:
         """Everything so far; ``more`` are figures made of it. A file is replaced only by a whole one."""

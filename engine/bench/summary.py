@@ -102,10 +102,11 @@ def step_milliseconds(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def pairs_of(rows: Sequence[Row], variant: str, temperature: float) -> list[Pair]:
-    """Each prompt's plain reply and the variant's, in the order of the prompts."""
+    """Each prompt's plain reply and the variant's, in the order in which they were asked."""
     here = [row for row in rows if row.temperature == temperature]
-    plain = {row.prompt: row for row in here if row.variant == PLAIN}
-    return [(plain[row.prompt], row) for row in here if row.variant == variant and row.prompt in plain]
+    plain = {(row.prompt, row.repeat): row for row in here if row.variant == PLAIN}
+    ours = [row for row in here if row.variant == variant]
+    return [(plain[key], row) for row in ours if (key := (row.prompt, row.repeat)) in plain]
 
 
 def result(rows: Sequence[Row], variant: Variant, temperature: float, memory: int = 0) -> Result | None:

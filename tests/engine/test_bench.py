@@ -157,6 +157,7 @@ def test_all_is_every_method_that_drafts() -> None:
         (["--sweep", "--methods", "eagle3,lookahead"], "one method"),
         (["--sweep", "--methods", "eagle3", "--grid", "wings=2"], "wings"),
         (["--max-tokens", "0"], "reply length"),
+        (["--repeats", "0"], "repeats"),
     ],
 )
 def test_what_is_wrong_is_told_before_a_model_is_loaded(

@@ -114,12 +114,12 @@ def test_a_killed_bench_goes_on(
     path = tmp_path / "out.json"
     real, calls = Bench.ask, 0
 
-    def ask(self: Bench, prompt: BenchPrompt, temperature: float, turn: int) -> object:
+    def ask(self: Bench, prompt: BenchPrompt, temperature: float, turn: int, repeat: int) -> object:
         nonlocal calls
         calls += 1
         if calls == 3:
             raise KeyboardInterrupt
-        return real(self, prompt, temperature, turn)
+        return real(self, prompt, temperature, turn, repeat)
 
     options = ["--methods", "lookahead", "--identity", "--temperatures", "0", "--json", str(path)]
     with pytest.MonkeyPatch.context() as patch:
@@ -134,6 +134,12 @@ def test_a_killed_bench_goes_on(
     assert after[: len(before)] == before and len(after) == 2 * len(before)
     assert bench(folder, head, prompts, *options, "--seed", "3", "--resume") == 1
     assert "another seed" in capsys.readouterr().err
+    # More rounds over the same prompts go on from these.
+    assert bench(folder, head, prompts, *options, "--repeats", "2", "--resume") == 0
+    assert "8 of 8" in capsys.readouterr().out
+    whole = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    assert whole[: len(after)] == after and {row["repeat"] for row in whole[len(after) :]} == {1}
+    assert [row["prompt"] for row in whole[len(after) :]] == [row["prompt"] for row in after]
 
 
 def test_a_sweep_tells_how_far_the_choice_is_from_the_best(
@@ -141,6 +147,7 @@ def test_a_sweep_tells_how_far_the_choice_is_from_the_best(
 ) -> None:
     path = tmp_path / "sweep.json"
     options = ["--limit", "2", "--sweep", "--grid", "nodes=2,6;depth=2", "--json", str(path), "--markdown"]
+    options += ["--repeats", "2"]
     assert bench(folder, head, prompts, *options) == 0
     shown = capsys.readouterr().out
     assert "| eagle3 (nodes=6, depth=2) |" in shown and "| eagle3, chosen by the engine |" in shown
@@ -152,6 +159,7 @@ def test_a_sweep_tells_how_far_the_choice_is_from_the_best(
     best = max((name for name in rates if "nodes" in name), key=rates.__getitem__)
     assert kept["sweep"][0]["best"] == best
     assert kept["sweep"][0]["ratio"] == pytest.approx(rates["eagle3"] / rates[best])
+    assert "one half of every prompt's replies" in shown and kept["sweep"][0]["crossed"]["by_repeat"]
 
 
 def test_a_method_that_cannot_run_is_no_traceback(
