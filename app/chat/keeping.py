@@ -14,6 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from app.chat.conversation import Chat, ChatMessage, Live, MessageState, Run
+from app.chat.plain_data import fitted
 from app.language import mark, tr
 from app.storage.records import ChatRecord, MessageRecord
 from app.storage.steps import pack_runs, unpack_runs
@@ -23,12 +24,9 @@ from engine.protocol import (
     Failed,
     FinishReason,
     GenerationSettings,
-    Mode,
     ReplyStats,
     Role,
     Step,
-    StepTimes,
-    TreeSettings,
 )
 
 log = logging.getLogger(__name__)
@@ -197,20 +195,11 @@ def message_from(record: MessageRecord) -> ChatMessage:
     message.state = MessageState.DONE
     message.notice = record.notice
     facts = _table(record.facts)
-    try:
-        message.reason = FinishReason(record.reason) if record.reason else None
-        if "stats" in facts:
-            message.stats = _stats(facts["stats"])
-        if "problem" in facts:
-            message.problem = Failed(**facts["problem"])
-        if "settings" in facts:
-            asked = {name: _tuples(value) for name, value in facts["settings"].items()}
-            asked["tree"] = TreeSettings(**asked.get("tree", {}))
-            message.settings = GenerationSettings(**asked)
-        live = _live(facts["live"]) if "live" in facts else None
-    except (TypeError, ValueError, LookupError, AttributeError) as error:
-        log.warning("facts of a message are not understood: %s", error)
-        live = None
+    message.reason = _part(FinishReason | None, record.reason or None)
+    message.stats = _part(ReplyStats | None, facts.get("stats"))
+    message.problem = _part(Failed | None, facts.get("problem"))
+    message.settings = _part(GenerationSettings | None, facts.get("settings"))
+    live = _part(Live | None, facts.get("live"))
     length, blob = len(message.text), record.runs
     if blob is not None or live is not None:
         message.take_back(lambda: list(map(Run._make, unpack_runs(blob, length))), live)
@@ -221,25 +210,13 @@ def _role(name: str) -> Role:
     return Role(name) if name in tuple(Role) else Role.USER
 
 
-def _live(values: dict[str, Any]) -> Live:
-    return Live(**{**values, "mode": Mode(values["mode"])})
-
-
-def _stats(values: dict[str, Any]) -> ReplyStats:
-    return ReplyStats(
-        **{
-            **values,
-            "mode": Mode(values["mode"]),
-            "accepted_by_depth": tuple(values["accepted_by_depth"]),
-            "proposed_by_depth": tuple(values["proposed_by_depth"]),
-            "times": StepTimes(**values["times"]),
-        }
-    )
-
-
-def _tuples(value: Any) -> Any:
-    """JSON has lists only; the protocol's plain data has tuples only."""
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+def _part(kind: Any, value: object) -> Any:
+    """A part of what is known of a message; ``None`` where it is not what it should be."""
+    try:
+        return fitted(kind, value)
+    except ValueError as error:
+        log.warning("something of a message is not understood: %s", error)
+        return None
 
 
 def _table(text: str) -> dict[str, Any]:

@@ -12,6 +12,9 @@ from PySide6.QtCore import QDateTime, QLocale
 from app.language.choice import Language
 from app.language.installing import locale_of, shown
 
+LATEST = 1e11
+"""Seconds; later than any calendar goes."""
+
 
 def locale() -> QLocale:
     """The locale of the language that is in force."""
@@ -51,4 +54,4 @@ def day(seconds: float) -> str:
 
 
 def _qt(seconds: float) -> QDateTime:
-    return QDateTime.fromSecsSinceEpoch(round(seconds))
+    return QDateTime.fromSecsSinceEpoch(round(seconds) if 0 <= seconds < LATEST else 0)

@@ -27,6 +27,8 @@ from app.whole_files import Progress, replacing, unwatched
 
 FORMAT = "eyrie-chats"
 VERSION = 1
+LATEST = 1e12
+"""No number of a chat is as large: seconds of some 30,000 years."""
 HEAD = f'{{"format": "{FORMAT}", "version": {VERSION}, "chats": ['
 """First line of a file; a chat a line follows, and :data:`TAIL` as the last."""
 TAIL = "]}"
@@ -237,7 +239,9 @@ def _known(values: dict[str, Any], kind: type) -> dict[str, Any]:
 def _fits(record: ChatRecord | MessageRecord) -> None:
     """:raises ArchiveError: a field is of another kind than the database wants."""
     for name, kinds in _kinds(record):
-        if not isinstance(getattr(record, name), kinds):
+        value = getattr(record, name)
+        endless = isinstance(value, int | float) and not -LATEST < value < LATEST  # as what is no number at all
+        if endless or not isinstance(value, kinds):
             text = tr("Chats", "“{field}” of a chat or message in this file is not what it should be.")
             raise ArchiveError(text.format(field=name))
 
