@@ -24,6 +24,8 @@ from app.window_frame import WindowFrame
 
 MOST = 60
 """Rows shown at once."""
+WIDTH = 70
+"""In average characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ class CommandPalette(QDialog):
         self.list.itemClicked.connect(lambda _: self._do())
         column.addWidget(self.field)
         column.addWidget(self.list)
-        self.resize(min(560, frame.width() - 40), min(440, frame.height() - 40))
+        wide = max(560, WIDTH * self.fontMetrics().averageCharWidth())
+        self.resize(min(wide, frame.width() - 40), min(440, frame.height() - 40))
         self._fill("")
 
     def shown(self) -> list[str]:

@@ -29,6 +29,10 @@ BESIDES = (
 """Keys of single widgets, which no menu shows."""
 
 
+WIDTH = 70
+"""In average characters."""
+
+
 class ShortcutList(QDialog):
     """A table of commands and keys, in the order of the menus."""
 
@@ -56,7 +60,8 @@ class ShortcutList(QDialog):
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         box.rejected.connect(self.reject)
         column.addWidget(box)
-        self.resize(min(560, frame.width() - 40), min(640, frame.height() - 40))
+        wide = max(560, WIDTH * self.fontMetrics().averageCharWidth())
+        self.resize(min(wide, frame.width() - 40), min(640, frame.height() - 40))
 
     def _add(self, title: str, rows: list[tuple[str, str]]) -> None:
         group = QTreeWidgetItem([title])

@@ -6,7 +6,7 @@ import logging
 import sqlite3
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QEvent, QSettings, Qt, Signal
+from PySide6.QtCore import QByteArray, QEvent, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QLabel,
@@ -81,6 +81,9 @@ class WindowFrame(QMainWindow):
         self.setWindowTitle("Eyrie")
         self.setWindowIcon(icons.application_icon())
         self.commands = Actions(self)
+        self._dresser = QTimer(self)
+        self._dresser.setSingleShot(True)
+        self._dresser.timeout.connect(self._dress)
         self._build()
         self._restore_window()
 
@@ -212,5 +215,10 @@ class WindowFrame(QMainWindow):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange) and hasattr(self, "top_bar"):
-            self.top_bar.setIconSize(icons.size_for(self))
-            icons.redress(self)
+            self._dress()
+            # The parts get the new font after the window, and icons are as large as their text.
+            self._dresser.start()
+
+    def _dress(self) -> None:
+        self.top_bar.setIconSize(icons.size_for(self))
+        icons.redress(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QElapsedTimer, QMetaObject, Qt, Signal, Slot
+from PySide6.QtCore import QElapsedTimer, QEvent, QMetaObject, Qt, Signal, Slot
 from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -38,8 +38,8 @@ from app.saving import completed, offer
 from app.wrapping_row import WrappingRow
 from engine.protocol import GenerationSettings, Load, Message
 
-ABREAST = 700
-"""From this width on the sides stand beside each other."""
+ABREAST = 90
+"""From so many average characters of width on the sides stand beside each other."""
 KEEP_MS = 2000
 """Between two times at which a comparison that runs is kept."""
 ENDINGS = {"PNG (*.png)": ".png", "SVG (*.svg)": ".svg"}
@@ -361,7 +361,15 @@ class CompareDialog(QDialog):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        wide = event.size().width() >= ABREAST
+        self._arrange()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "close_button"):
+            self._arrange()
+
+    def _arrange(self) -> None:
+        wide = self.width() >= ABREAST * self.fontMetrics().averageCharWidth()
         direction = QBoxLayout.Direction.LeftToRight if wide else QBoxLayout.Direction.TopToBottom
         self.setup.set_direction(direction)
         self.run_page.set_direction(direction)

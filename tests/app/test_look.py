@@ -160,3 +160,14 @@ def test_nothing_is_collected_while_the_look_changes(qtbot: QtBot, look: QApplic
     style.apply(look, ThemeChoice.DARK, 15)
     assert collected and not any(collected)
     assert gc.isenabled()
+
+
+def test_icons_follow_the_size_of_the_text(qtbot: QtBot, look: QApplication, open_window: OpenWindow) -> None:
+    """Also those of parts that get the new font after the window has it."""
+    window = open_window()
+    buttons = [window.chat_list.new_button, window.composer.attach_button]
+    for points in (24, 9):
+        style.apply(look, ThemeChoice.LIGHT, points)
+        qtbot.waitUntil(lambda: not window._dresser.isActive(), timeout=20000)
+        assert window.top_bar.iconSize() == icons.size_for(window)
+        assert [each.iconSize() for each in buttons] == [icons.size_for(each) for each in buttons], points
