@@ -27,6 +27,7 @@ from engine.placement import choose
 from engine.prompting import ChatFormat
 from engine.protocol import Load, Message, ModelInfo
 from engine.remembered import identity
+from engine.spare_memory import give_back
 from engine.target import load_target
 from engine.timing import Timing
 from engine.tokenizing import Tokenizer
@@ -189,6 +190,7 @@ def load_model(
     )
     others = (folder, Path(command.draft).expanduser() if command.draft else None)
     identities = "|".join((model_files, *(identity(other) for other in others if other is not None)))
+    give_back()
     return LoadedModel(
         info, decoder, equipment.head, tokenizer, chat, cpu_limits(), methods, files=identities
     )
