@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QPushButton,
     QSplitter,
-    QTabWidget,
     QVBoxLayout,
     QWidget,
 )
@@ -23,11 +22,9 @@ from app.hub import words
 from app.hub.choice import Choice
 from app.hub.client import DIED, HubClient
 from app.hub.details_pane import DetailsPane
-from app.hub.local_page import LocalPage
-from app.hub.pairs_page import PairsPage
+from app.hub.pages import Pages
 from app.hub.possible import possible
 from app.hub.queue_panel import QueuePanel
-from app.hub.search_page import SearchPage
 from app.hub.token_dialog import TokenDialog, account_words
 from app.language import tr
 from app.tab_order import in_order
@@ -85,9 +82,8 @@ class HubDialog(QDialog):
         self.setModal(False)
         self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
         self.resize(1080, min(740, self.screen().availableSize().height() - FRAME))
-        self.pairs = PairsPage(client, self)
-        self.search = SearchPage(client, self)
-        self.local = LocalPage(client, self, loaded_path)
+        self.tabs = Pages(client, self, loaded_path)
+        self.pairs, self.search, self.local = self.tabs.pairs, self.tabs.search, self.tabs.local
         self.pane = DetailsPane(self)
         self.queue = QueuePanel(client, self)
         self.trouble = Banner(error=True)
@@ -98,15 +94,6 @@ class HubDialog(QDialog):
         self.account_button = QPushButton(tr("Hub", "Account"), self)
         self.account_button.setAutoDefault(False)
         self.account_button.setToolTip(tr("Hub", "The hub account that gated models are read with"))
-        self.tabs = QTabWidget(self)
-        self.tabs.setDocumentMode(True)
-        for page, name in (
-            (self.pairs, tr("Hub", "Recommended")),
-            (self.search, tr("Hub", "Search the hub")),
-            (self.local, tr("Hub", "On this computer")),
-        ):
-            self.tabs.addTab(page, name)
-        self.tabs.setUsesScrollButtons(False)  # all three are in sight: the page is as wide as they are
         self.splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self.splitter.addWidget(self.tabs)
         self.splitter.addWidget(self.pane)

@@ -83,7 +83,7 @@ class PairsPage(QWidget):
             group = at
         first = self.list.current() is None
         self.list.show_rows(rows)
-        if first and rows:
+        if first and rows and self.isVisible():  # and not over what was found in the meantime
             self.list.choose(rows[0].key)
 
 

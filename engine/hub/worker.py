@@ -321,6 +321,9 @@ class HubWorker:
 
     def _delete(self, command: Delete) -> None:
         cache.delete_model(self._place.cache, command.repo_id, command.commit)
+        for each in self._downloads.states():
+            if each.repo_id == command.repo_id and each.phase is Phase.DONE:
+                self._downloads.cancel(each.download_id, delete=False)  # it is not ready any more
         self._send_local()
 
     # ------------------------------------------------------------------ the queue

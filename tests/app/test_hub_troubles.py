@@ -16,7 +16,6 @@ from pytestqt.qtbot import QtBot
 
 from app.hub import client as hub_client
 from app.hub import queue_panel as hub_queue
-from app.hub.card_view import CardView, plain_markdown
 from app.hub.client import HubClient
 from app.hub.dialog import HubDialog
 from app.hub.rehearsal import CARD, GB, HEADS, MACHINE, MODELS, OFFERS
@@ -262,6 +261,22 @@ def test_the_same_is_offered_in_whatever_order_things_are_told(hub: Hub) -> None
         assert shown is not None and shown.key == QWEN.pair.head
 
 
+def test_what_is_marked_in_the_list_is_what_is_told_of_beside_it(hub: Hub) -> None:
+    window = hub.window
+    window.tabs.setCurrentWidget(window.local)
+    hub.tell(Local((TARGET,)))
+    window.local.list.choose(TARGET.path)
+    hub.tell(Catalogue(MACHINE, OFFERS))
+    assert window.choice.target_path == TARGET.path, "an offer does not take the place of what was chosen"
+    window.tabs.setCurrentWidget(window.pairs)
+    window.pairs.list.choose(window.pairs.list.row_model().rows[0].key)
+    assert window.pane.title.text() == OFFERS[0].pair.target
+    window.tabs.setCurrentWidget(window.local)
+    assert window.pane.title.text() == TARGET.name
+    window.tabs.setCurrentWidget(window.pairs)
+    assert window.pane.title.text() == OFFERS[0].pair.target
+
+
 def test_what_was_offered_before_is_here_now_and_what_was_here_is_gone(hub: Hub) -> None:
     hub.tell(Local(()), Catalogue(MACHINE, OFFERS))
     pairs, pane = hub.window.pairs.list, hub.window.pane
@@ -373,41 +388,3 @@ def test_a_name_without_end_does_not_widen_the_details(qtbot: QtBot, hub: Hub) -
         window.resize(width, 700)
         hub.wait(lambda: (body := pane.area.widget()) and body.width() <= pane.area.viewport().width())
         assert window.width() == width
-
-
-# --------------------------------------------------------------------------- cards of strangers
-
-
-HOSTILE = {
-    "comments": "<!--" * 30_000,
-    "scripts": "<script>" * 15_000,
-    "list": "- a\n" * 15_000,
-    "tasks": "- [ ] a\n" * 8_000,
-    "table": "|a|b|\n|-|-|\n" + "|x|y|\n" * 10_000,
-    "wide table": f"|{'a|' * 128}\n|{'-|' * 128}\n" + f"|{'b|' * 128}\n" * 230,
-    "bold": "**a" * 20_000,
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_no_card_holds_the_window_up(qtbot: QtBot, name: str) -> None:
-    """Time of this thread alone; each of them took from two to sixteen seconds."""
-    view = CardView()
-    qtbot.addWidget(view)
-    begun = time.thread_time()
-    view.show_card(HOSTILE[name])
-    assert time.thread_time() - begun < 1
-    assert view.toPlainText()
-
-
-def test_a_long_card_of_the_usual_kind_is_shown_whole() -> None:
-    table = "| a | b | c | d |\n|---|---|---|---|\n" + "| 1 | 2 | 3 | 4 |\n" * 60
-    card = "\n\n".join(
-        f"## Part {part}\n\n{table}\n\nSome **bold** text, [a link](https://x.y)." for part in range(8)
-    )
-    assert plain_markdown(card) == card.strip()
-    cut = plain_markdown(card * 9)
-    assert cut.endswith("(The card goes on; its page has the rest.)") and cut.startswith(card[:1000])
-    assert (
-        plain_markdown("a <!-- b --> c <!-- d\n--> e <script x>f</script > g <!-- h") == "a  c  e  g <!-- h"
-    )

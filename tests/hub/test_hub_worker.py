@@ -195,6 +195,9 @@ def test_a_pair_is_fetched_listed_and_deleted(line: Line) -> None:
     (head,) = [entry for entry in local if entry.is_head]
     line.tell(Delete(head.repo_id, head.commit))
     line.wait(Local, lambda event: [entry.repo_id for entry in event.entries] == [TARGET])
+    line.tell(Browse())
+    queued = line.wait(Queue).downloads
+    assert [state.repo_id for state in queued] == [TARGET], "what was deleted is not called ready any more"
 
 
 def test_browsing_shows_the_catalogue_for_this_machine(line: Line) -> None:
