@@ -35,7 +35,7 @@ GUESSED = 1.3
 """How far passes over trees may lie above the line between measured counts of rows."""
 MEASUREMENTS, LONG = 2, 8.0
 """A whole measurement that was disturbed is made again, unless it took so many seconds."""
-KIND, VERSION = "timings", 4
+KIND, VERSION = "timings", 5
 """Of the file and its contents."""
 
 
@@ -179,7 +179,9 @@ def explain(timing: Timing | None, pilot: Pilot | None, limits: TreeLimits) -> s
         for method, (base, level) in timing.draft.items():
             lines.append(f"Drafting with {method}: {1000 * base:.1f} ms and {1000 * level:.1f} ms a level")
         if not timing.steady:
-            lines.append("The machine was busy with something else meanwhile: this is measured again next time.")
+            lines.append(
+                "The machine was busy with something else meanwhile: this is measured again next time."
+            )
     if pilot is None:
         return "\n".join([*lines, f"Nothing is adapted. The sizes to begin with: {_sizes(limits)}."])
     lines.append(f"Chosen: {_sizes(pilot.limits)}.")
@@ -196,4 +198,4 @@ def explain(timing: Timing | None, pilot: Pilot | None, limits: TreeLimits) -> s
 
 def _sizes(limits: TreeLimits) -> str:
     worth = f", paths above {limits.worth:.0%}" if limits.worth else ""
-    return f"up to {limits.nodes} nodes and {limits.depth} levels{worth}"
+    return f"up to {limits.nodes} nodes and {limits.depth} level{'s' if limits.depth > 1 else ''}{worth}"

@@ -20,8 +20,8 @@ from engine.timing import Sample, sample_from
 
 KIND, VERSION = "experience", 1
 """Of the file and its contents."""
-ENOUGH = 24
-"""Drafted steps of a chat from which on it tells more than what is known already."""
+ENOUGH = 12
+"""Drafted steps of a first chat from which on it tells more than what was seen at load."""
 KEPT = 64
 """Steps of each that are kept."""
 DRAWN = 0.5

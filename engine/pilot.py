@@ -158,7 +158,7 @@ class Pilot:
 
     def learned(self) -> Learned | None:
         """What the next chat should know; None while there is too little of it."""
-        if self._real < ENOUGH or self._tunings.on_trial:
+        if self._real < (1 if self._experienced else ENOUGH) or self._tunings.on_trial:
             return None
         count = KEPT if self._experienced else min(KEPT, self._real)  # what was seen at load is no chat
         return Learned(self._tunings.memory.last(count), self.tuning)

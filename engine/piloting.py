@@ -46,7 +46,8 @@ class Pilots:
             self._pilots[key] = Pilot(
                 replace(self._timing, samples={method.info.id: samples}),
                 method.info.id,
-                limits,
+                # A drafter that does not weigh lets every row in, whatever it is worth.
+                limits if weighs else replace(limits, worth=0.0),
                 Freedom.of(weighs, options),
                 method.info.name,
                 open_tunings(method.tunings, options),

@@ -73,7 +73,8 @@ class Proposals:
 
     def step(self, clock: Callable[[], float], depth: int) -> None:
         decoder, drafter, limits = self._decoder, self._drafter, self._limits
-        wide = TreeLimits(max(24, limits.nodes), depth, max(limits.top_k, 4), worth=limits.worth / 4)
+        worth = limits.worth / 4 if drafter.weighs else 0.0
+        wide = TreeLimits(max(24, limits.nodes), depth, max(limits.top_k, 4), worth=worth)
         began = clock()
         tree = drafter.propose(self._tokens, wide)
         seconds = clock() - began

@@ -124,6 +124,10 @@ def test_greedy_steps_promise_nothing_for_drawn_replies(equipment: Equipment) ->
     drawn = begin(DRAWING)
     assert drawn.paused and drawn is not begin(GREEDY)
     assert begin(replace(GREEDY, temperature=DRAWN / 2)) is begin(GREEDY)
+    # A drafter that does not weigh its guesses has every row, whatever the least share is said to be.
+    assert (
+        pilots.get(method, {"nodes": 9}, GREEDY, False, BEGIN).limits.worth == 0 != begin(GREEDY).limits.worth
+    )
     assert [g for each in as_drawn(right[:2]) for g in each.guesses] == [(0.25, 1, 0.25)] * 2
     # What drawn replies really brought is believed.
     known = {Manner("eagle3", True): Learned(right, {})}

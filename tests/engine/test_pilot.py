@@ -9,9 +9,11 @@ from statistics import fmean
 import pytest
 
 from engine.drafting.drafter import TreeLimits
+from engine.drafting.tree_shapes import EAGLE_MC_SIM_7B_63
 from engine.ledger import CAP
 from engine.pilot import FRESH, PAUSE, PROBE_DEPTH, PROBE_NODES, PROBES, Freedom
-from engine.timing import Clock, Timing
+from engine.timing import Clock, Timing, sample_of
+from engine.tree import DraftTree
 from tests.engine.simulated_machine import Machine, Pilot
 
 BEGIN = TreeLimits(nodes=12, depth=8, top_k=3, worth=0.1)
@@ -40,6 +42,61 @@ def test_the_choice_is_near_the_best_of_all(machine: Machine) -> None:
         several = [replace(machine, seed=seed) for seed in range(3, 11 if machine.noise else 5)]
         rate = fmean(ours.piloted(Pilot(ours.timing(12), "m", begin, ALL), 3000) for ours in several)
         assert rate > share * goal, (begin, best, rate / goal)
+
+
+class FixedShape(Machine):
+    """Drafts along a tree of fixed shape: sure of itself or not, every row of it is there."""
+
+    def step(self, limits: TreeLimits | None) -> tuple[DraftTree | None, tuple[int, ...], int, float, float]:
+        if limits is None:
+            return super().step(None)
+        sure = self.random.uniform(self.low, self.high)
+        shape = EAGLE_MC_SIM_7B_63.cut(limits.nodes, limits.depth)
+        place: dict[tuple[int, ...], int] = {(): 0}
+        parents, shares = [-1], [1.0]
+        for path in sorted(shape.paths, key=lambda path: (len(path), path)):
+            parent = place[path[:-1]]
+            place[path] = len(parents)
+            parents.append(parent)
+            shares.append(shares[parent] * sure * (1 - sure) ** path[-1])
+        found: list[int] = []
+        path: tuple[int, ...] = ()
+        while True:
+            rank = 0
+            while self.random.random() > sure and rank < 50:
+                rank += 1
+            path = (*path, rank)
+            if path not in place:
+                break
+            found.append(place[path])
+        tree = DraftTree(tuple(range(len(parents))), tuple(parents), tuple(shares), tuple(shares))
+        draft, rest = self.base + self.level * tree.depth, self.cost(len(tree))
+        self._pass_by(draft + rest, 1 + len(found))
+        return tree, tuple(found), 1 + len(found), draft, rest
+
+
+@pytest.mark.parametrize("row", (0.03, 0.1))
+def test_sizes_of_a_fixed_shape_are_judged_in_its_own_order(row: float) -> None:
+    """Cut smaller, such a tree does not keep its likeliest guesses but its first ones, likely or not."""
+    machine = FixedShape(row=row, base=0.15, level=0.05, low=0.1, high=0.8)
+    sizes = itertools.product((2, 4, 6, 8, 12, 20, 26), (1, 2, 3, 5))
+    sweep = {size: replace(machine, seed=1).fixed(TreeLimits(*size, 3), 600) for size in sizes}
+    best = max(sweep, key=lambda size: sweep[size])
+    wide = TreeLimits(26, 5, 3)
+    samples = []
+    for _ in range(60):
+        tree, path, *_ = machine.step(wide)
+        samples.append(sample_of(tree, path, wide, weighs=False))
+    timing = replace(machine.timing(), samples={"m": tuple(samples)})
+    pilot = Pilot(timing, "m", replace(BEGIN, worth=0.0), replace(ALL, worth=False), weighs=False)
+    chosen = pilot.limits.nodes, pilot.limits.depth
+    speed = replace(machine, seed=1).fixed(TreeLimits(*chosen, 3), 600)
+    assert speed > 0.96 * sweep[best], (chosen, best, speed, sweep[best])
+    assert pilot.gain == pytest.approx(speed, rel=0.1)  # and no more is promised than comes
+    ours = [replace(machine, seed=seed) for seed in (3, 4)]
+    begin = replace(BEGIN, worth=0.0), replace(ALL, worth=False)
+    rate = fmean(each.piloted(Pilot(timing, "m", *begin, weighs=False), 2000) for each in ours)
+    assert rate > 0.93 * sweep[best], (best, rate, sweep[best])
 
 
 def test_a_pause_is_told_of_and_ends() -> None:
