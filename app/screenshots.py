@@ -106,7 +106,7 @@ class Studio:
         self._label = label
         self._data = tempfile.TemporaryDirectory(prefix="eyrie-pictures-")
         self.store = SettingsStore(Path(self._data.name))
-        self.store.update(theme=theme, licences_seen=("Gemma Terms of Use",))
+        self.store.update(theme=theme, licences_seen=("Gemma Terms of Use",), max_new_tokens=4096)
         style.apply(app, theme, None)
         model = replace(REHEARSAL_MODEL, methods=METHODS, method=TREE.id)
         self.engine = RehearsalEngine(Script(_reply, model, tokens_per_second=600, chunk_seconds=0.0))

@@ -6,6 +6,8 @@ pass of the target, the bonus token included.
 
 from __future__ import annotations
 
+import re
+
 from app.chat.conversation import ChatMessage, Live, MessageState
 from app.language import mark, numbers, tr, tr_n
 from app.language.engine_texts import of_engine
@@ -24,6 +26,10 @@ REASONS = {
     FinishReason.STOPPED: mark("Reply", "stopped by you"),
     FinishReason.ERROR: mark("Reply", "ended by an error"),
 }
+
+WORD_JOINER = "\u2060"
+ANYWHERE = re.compile("(?<=[\u3000-\u9fff\uff00-\uffef])(?=.)|(?<=.)(?=[\u3000-\u9fff\uff00-\uffef])")
+"""Places beside Chinese and Japanese characters, where a line may break."""
 
 SPEED_HELP = mark("Reply", "Tokens per second while writing; reading the prompt is left out.")
 TAU_HELP = mark(
@@ -114,7 +120,8 @@ def details(stats: ReplyStats) -> str:
 
 def line(parts: list[str]) -> str:
     """Parts on one line, which breaks only between them."""
-    return "\u00a0\u00a0· ".join(part.replace(" ", "\u00a0") for part in parts).replace("· ", "·\u00a0 ")
+    kept = (ANYWHERE.sub(WORD_JOINER, part.replace(" ", "\u00a0")) for part in parts)
+    return "\u00a0\u00a0· ".join(kept).replace("· ", "·\u00a0 ")
 
 
 def live(figures: Live) -> list[str]:

@@ -7,11 +7,12 @@ from dataclasses import fields
 
 import pytest
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QAccessible, QColor, QPalette
+from PySide6.QtGui import QAccessible, QColor, QPalette, QTextLayout
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, QComboBox, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from app import icons, style, theme
+from app.chat import figures
 from app.chat.conversation import ChatMessage
 from app.main_window import MainWindow
 from app.settings.dialog import SettingsDialog
@@ -171,3 +172,20 @@ def test_icons_follow_the_size_of_the_text(qtbot: QtBot, look: QApplication, ope
         qtbot.waitUntil(lambda: not window._dresser.isActive(), timeout=20000)
         assert window.top_bar.iconSize() == icons.size_for(window)
         assert [each.iconSize() for each in buttons] == [icons.size_for(each) for each in buttons], points
+
+
+def test_the_line_of_figures_breaks_between_its_parts_only(qtbot: QtBot) -> None:
+    """Chinese and Japanese may break at every character, where nothing forbids it."""
+    parts = ["60 トークン", "29.2 トークン/秒", "最初のトークンまで 0.43 秒", "τ 2.46", "长度上限"]
+    label = QLabel(figures.line(parts))
+    qtbot.addWidget(label)
+    layout = QTextLayout(label.text(), label.font())
+    layout.beginLayout()
+    rows = []
+    while (row := layout.createLine()).isValid():
+        row.setLineWidth(label.fontMetrics().horizontalAdvance(parts[2]) * 1.3)
+        rows.append(label.text()[row.textStart() : row.textStart() + row.textLength()])
+    layout.endLayout()
+    plain = [" ".join(text.replace("\u2060", "").replace("\u00a0", " ").split()) for text in rows]
+    assert len(rows) > 2 and all(any(part in text for text in plain) for part in parts), plain
+    assert figures.line(["4 tokens", "τ 2"]).isascii() is False and "\u2060" not in figures.line(["4 tokens", "τ 2"])
