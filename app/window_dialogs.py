@@ -177,6 +177,7 @@ class WindowDialogs(QObject):
 
     def _on_tour_ended(self) -> None:
         self.tour = None
+        self._frame.composer.setFocus()  # where whoever has seen it begins to write
         self._frame.store.update(tour_seen=True)
 
     # ------------------------------------------------------------------ licence, diagnostics, about

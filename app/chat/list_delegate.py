@@ -45,6 +45,12 @@ class ChatRowDelegate(QStyledItemDelegate):
         height = option.fontMetrics.lineSpacing() + (small + 2 if self.two_lines else 0) + LEADING
         return QSize(80, height)
 
+    def updateEditorGeometry(
+        self, editor: QWidget, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        """The row: the place that Qt keeps for the text alone is lower than the field with its margins."""
+        editor.setGeometry(option.rect.adjusted(SIDE // 2, 1, -SIDE // 2, -1))
+
     def paint(
         self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> None:

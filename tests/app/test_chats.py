@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QAbstractItemModel, Qt
 from PySide6.QtTest import QAbstractItemModelTester
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtWidgets import QLineEdit, QStyle, QStyleOptionFrame
 from pytestqt.qtbot import QtBot
 
 from app.chat.book import ChatBook
@@ -147,6 +147,10 @@ def test_a_chat_is_renamed_in_the_list(qtbot: QtBot, open_window: OpenWindow) ->
     window.chat_list.rename_action.trigger()
     editor = window.chat_list.view.findChild(QLineEdit)
     assert editor is not None
+    option = QStyleOptionFrame()
+    editor.initStyleOption(option)
+    inside = editor.style().subElementRect(QStyle.SubElement.SE_LineEditContents, option, editor)
+    assert inside.height() >= editor.fontMetrics().height(), "the letters are seen whole"
     editor.setText("My <i>chat</i>")
     qtbot.keyClick(editor, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: window.book.current.title == "My <i>chat</i>", timeout=20000)

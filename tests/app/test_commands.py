@@ -119,6 +119,7 @@ def test_the_tour_walks_and_can_be_left(qtbot: QtBot, open_window: OpenWindow) -
         qtbot.mouseClick(tour.next, Qt.MouseButton.LeftButton)
     assert titles == [stop.title for stop in window.tour_stops()]
     assert window.store.current.tour_seen and window.dialogs.tour is None
+    assert window.composer.edit.hasFocus(), "what is typed next is a prompt"
     window.commands.tour.trigger()
     again = window.dialogs.tour
     assert again is not None
