@@ -17,14 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.hub.connection import Answer, Connection
+from engine.hub.hashing import Hashing
 from engine.hub.part import Part, disk_errors
 from engine.hub.problems import Cause, DiskFull, TryAgain, gave_up
 
-BLOCK = 1 << 20
-"""Bytes read from a connection at once."""
-HASH_BLOCK = 1 << 22
+BLOCK = 1 << 19
+"""Bytes read from a connection at once: few enough to be written and hashed out of a core's own cache."""
 SMALLEST_SEGMENT, LARGEST_SEGMENT = 8 << 20, 64 << 20
 """Bytes asked for in one request of a large file."""
+ALONE_SECONDS = 0.3
+"""So long the first stream runs alone, and on as long as it alone brings :data:`FAST` bytes a second."""
+FAST = 250e6
 JOURNAL_SECONDS = 0.5
 SYNC_SECONDS = 30.0
 GAIN = 1 << 16
@@ -96,6 +99,8 @@ class Transfer:
         self._retry = retry or Retry()
         self._on_wait = on_wait
         self._stop = threading.Event()
+        self._help = threading.Event()
+        """One stream alone is too slow."""
         self._changed = threading.Condition()
         self._failure: Exception | None = None
         self._answers: set[Answer] = set()
@@ -156,9 +161,13 @@ class Transfer:
         left = self._spec.size - self.part.done
         self._require_space(left)
         streams = max(1, min(self._streams, -(-left // SMALLEST_SEGMENT)))
-        threads = [threading.Thread(target=self._hash, args=(digest,), name="hub-hash", daemon=True)]
+        hashing = Hashing(digest, self.part)
+        self._help.clear()
+        threads = [threading.Thread(target=self._hash, args=(hashing,), name="hub-hash", daemon=True)]
         threads += [
-            threading.Thread(target=self._fill, name=f"hub-stream-{number}", daemon=True)
+            threading.Thread(
+                target=self._fill, args=(hashing, number > 0), name=f"hub-stream-{number}", daemon=True
+            )
             for number in range(streams if left else 0)
         ]
         for thread in threads:
@@ -182,21 +191,25 @@ class Transfer:
 
     def _attend(self, threads: list[threading.Thread]) -> None:
         """Keep the journal until every thread has ended."""
-        saved = synced = time.monotonic()
-        while any(thread.is_alive() for thread in threads):
-            with self._changed:
-                self._changed.wait(0.1)
+        saved = synced = begun = time.monotonic()
+        before = self.part.done
+        while running := [thread for thread in threads if thread.is_alive()]:
             now = time.monotonic()
             if self._stop.is_set():
                 with self._changed:
                     self._failure = self._failure or Stopped()
                 self.stop_streams()
             self.verifying = self.part.is_whole
+            if now - begun >= ALONE_SECONDS and not self._help.is_set():
+                if self.part.done - before <= FAST * (now - begun):
+                    self._help.set()
+                begun, before = now, self.part.done
             if now - saved > JOURNAL_SECONDS:
                 sync = now - synced > SYNC_SECONDS
                 self.part.save(sync)
                 saved = now
                 synced = now if sync else synced
+            running[0].join(0.1)  # the checksum's own thread, as long as it runs
 
     def stop_streams(self) -> None:
         with self._changed:
@@ -220,26 +233,17 @@ class Transfer:
     def _over(self) -> bool:
         return self._failure is not None or self._stop.is_set()
 
-    def _hash(self, digest: hashlib._Hash) -> None:
-        """Hash the bytes from the front as far as they are here."""
-        size, at = self._spec.size, 0
-        block = bytearray(min(HASH_BLOCK, max(1, size)))
-        view = memoryview(block)
+    def _hash(self, hashing: Hashing) -> None:
         try:
-            with disk_errors(self._final.parent), self.part.path.open("rb", buffering=0) as file:
-                while at < size and not self._over:
-                    ready = self.part.front
-                    if ready - at < min(HASH_BLOCK, size - at) and ready < size:
-                        with self._changed:
-                            self._changed.wait(0.02)
-                        continue
-                    count = file.readinto(view[: min(len(block), ready - at)])
-                    if not count:
-                        raise OSError("the file became shorter while it was read")
-                    digest.update(view[:count])
-                    at += count
+            hashing.run(lambda: self._over, self._rest)
         except Exception as error:
             self._fail(error)
+
+    def _rest(self, seconds: float) -> None:
+        """Until something changes, or so long."""
+        with self._changed:
+            if not self._over:
+                self._changed.wait(seconds)
 
     def _fail(self, error: Exception) -> None:
         with self._changed:
@@ -247,23 +251,24 @@ class Transfer:
             self._changed.notify_all()
         self.stop_streams()
 
-    def _fill(self) -> None:
+    def _fill(self, hashing: Hashing, is_help: bool) -> None:
         """Take ranges and fill them until none is left."""
-        size = self._spec.size
-        segment = min(LARGEST_SEGMENT, max(SMALLEST_SEGMENT, size // (4 * self._streams)))
         failures = 0
         try:
+            while is_help and not self._help.is_set() and not self._over and not self.part.is_whole:
+                self._rest(0.1)
             while not self._over:
-                taken = self.part.take(segment)
+                # The last ones are short, so that no stream works on long after the others.
+                share = (self._spec.size - self.part.done) // (2 * self._streams)
+                taken = self.part.take(min(LARGEST_SEGMENT, max(SMALLEST_SEGMENT, share)))
                 if taken is None:
                     if self.part.is_whole:
                         return
-                    with self._changed:  # another stream may still hand its range back
-                        self._changed.wait(0.05)
+                    self._rest(0.05)  # another stream may still hand its range back
                     continue
                 try:
                     self._require_space(taken[1] - taken[0])
-                    self._one_request(*taken)
+                    self._one_request(*taken, hashing)
                     failures = 0
                 except TryAgain as error:
                     if self.part.gained(taken) >= min(GAIN, taken[1] - taken[0]):
@@ -290,7 +295,7 @@ class Transfer:
 
     # ------------------------------------------------------------------ one request
 
-    def _one_request(self, start: int, end: int) -> None:
+    def _one_request(self, start: int, end: int, hashing: Hashing) -> None:
         """Fetch a range into the part file. What arrives before a failure is kept."""
         url = self._store or self._url
         answer = self._connection.get(url, start, end, repo_id=self._repo_id)
@@ -300,7 +305,7 @@ class Transfer:
             self._check(answer, start, end)
             if url == self._url and answer.url != url:
                 self._store = answer.url
-            self._receive(answer, start, end)
+            self._receive(answer, start, end, hashing)
         finally:
             with self._changed:
                 self._answers.discard(answer)
@@ -329,7 +334,7 @@ class Transfer:
         if whole is not None and whole != self._spec.size and answer.status == 206:
             raise TryAgain(Cause.CHANGED, "its size is another than before")
 
-    def _receive(self, answer: Answer, start: int, end: int) -> None:
+    def _receive(self, answer: Answer, start: int, end: int, hashing: Hashing) -> None:
         at, begun, counted = start, time.monotonic(), 0
         with disk_errors(self._final.parent):
             file = self.part.writer(start)
@@ -343,6 +348,7 @@ class Transfer:
                     while rest:
                         rest = rest[file.write(rest) :]
                 self.part.keep(at, at + len(data))
+                hashing.offer(at, data)
                 at += len(data)
                 counted += len(data)
                 if (spent := time.monotonic() - begun) > TRICKLE_SECONDS:

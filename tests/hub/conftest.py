@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from engine.hub import transfer
+from engine.hub import hashing, transfer
 
 
 @pytest.fixture(autouse=True)
@@ -18,8 +18,9 @@ def own_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     proxies = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", *proxies, *(name.lower() for name in proxies)):
         monkeypatch.delenv(name, raising=False)
-    for name in ("SMALLEST_SEGMENT", "LARGEST_SEGMENT", "BLOCK", "HASH_BLOCK", "JOURNAL_SECONDS"):
+    for name in ("SMALLEST_SEGMENT", "LARGEST_SEGMENT", "BLOCK", "JOURNAL_SECONDS", "ALONE_SECONDS"):
         monkeypatch.setattr(transfer, name, getattr(transfer, name))
+    monkeypatch.setattr(hashing, "READ", hashing.READ)
     yield
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.hub import transfer
+from engine.hub import hashing, transfer
 from engine.hub.api import HubApi
 from engine.hub.connection import Connection
 from engine.hub.downloads import Downloads
@@ -32,8 +32,9 @@ class Setting:
 def small_segments() -> None:
     """Many requests also for files of some kilobytes, and a journal that keeps up with them."""
     transfer.SMALLEST_SEGMENT, transfer.LARGEST_SEGMENT = 16 << 10, 64 << 10
-    transfer.BLOCK, transfer.HASH_BLOCK = 4 << 10, 32 << 10
+    transfer.BLOCK, hashing.READ = 4 << 10, 32 << 10
     transfer.JOURNAL_SECONDS = 0.01
+    transfer.ALONE_SECONDS = 0.0
 
 
 @contextmanager
