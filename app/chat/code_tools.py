@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QTextEdit, QToolButton
 
 from app import icons
 from app.language import tr
-from app.markdown.blocks import Kind
+from app.markdown.blocks import Kind, joined
 from app.markdown.colouring import CodeColours, Colours, whole
 from app.markdown.painting import code_area
 from app.markdown.writing import DocumentWriter
@@ -164,7 +164,7 @@ class CodeTools(QObject):
 
     def copy(self, number: int) -> None:
         """Put a block of code on the clipboard."""
-        QGuiApplication.clipboard().setText("\n".join(_lines(self._writer, number)))
+        QGuiApplication.clipboard().setText(joined(self._writer.units[number].block.lines))
         button = self._buttons.get(number)
         if button is not None:
             palette = self._edit.palette()

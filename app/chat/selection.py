@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtGui import QTextCursor
 
-from app.markdown.blocks import Kind
+from app.markdown.blocks import Kind, goes_on
 from app.markdown.writing import DocumentWriter, Row
 
 
@@ -27,7 +27,7 @@ def selected_text(writer: DocumentWriter, cursor: QTextCursor) -> str:
         if shown.kind is Kind.TABLE and at_start:
             # The empty line before the table's first cell.
             continue
-        if out:
+        if out and not goes_on(writer.rows[number - 1].spans, writer.rows[number].spans):
             out.append(_gap(writer, unit, number, at_start))
         if at_start and low == 0 and shown.marker:
             out.append("  " * (len(shown.containers) - 1) + shown.marker + " ")

@@ -6,6 +6,7 @@ the source (which step wrote a token) can be found again in what is shown.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -66,6 +67,49 @@ class Block:
     """Close to the block before it, as in a list without blank lines."""
 
 
+LONGEST_ROW = 4000
+"""Characters. A longer line is laid out in several rows: what Qt needs for one grows with its square."""
+_BREAK = 300
+"""How far before that a space is looked for to break at."""
+
+
+def broken(line: Line) -> list[Line]:
+    """A line in rows of a length that can be laid out; together they stand for the same source."""
+    if sum(len(span.text) for span in line) <= LONGEST_ROW:
+        return [line]
+    rows: list[Line] = []
+    row: list[Span] = []
+    room = LONGEST_ROW
+    for span in line:
+        while len(span.text) > room and span.length == len(span.text):
+            space = span.text.rfind(" ", max(0, room - _BREAK), room)
+            at = space + 1 if space >= 0 else room
+            row.append(Span(span.text[:at], span.start, at, span.look, span.link))
+            rows.append(tuple(row))
+            span = Span(span.text[at:], span.start + at, span.length - at, span.look, span.link)
+            row, room = [], LONGEST_ROW
+        row.append(span)
+        room = max(1, room - len(span.text))
+    return [*rows, tuple(row)]
+
+
+def goes_on(before: Line, line: Line) -> bool:
+    """Whether a row belongs to the same line of the source as the one before it."""
+    return bool(before and line) and before[-1].start + before[-1].length == line[0].start
+
+
+def joined(lines: Sequence[Line]) -> str:
+    """The text of lines, one under the other, as they were before they were broken."""
+    out: list[str] = []
+    before: Line | None = None
+    for line in lines:
+        if before is not None and not goes_on(before, line):
+            out.append("\n")
+        out.extend(span.text for span in line)
+        before = line
+    return "".join(out)
+
+
 _REPLACED = {
     "\r": " ",
     "\u2028": "\n",
@@ -108,7 +152,7 @@ def literal(text: str, start: int = 0) -> list[Block]:
                 blocks.append(Block(Kind.CODE, tuple(code), language=language))
                 code = None
             else:
-                code.append(content)
+                code.extend(broken(content))
         elif mark.startswith(("```", "~~~")):
             rest = mark.lstrip(mark[0])
             fence, language = mark[: len(mark) - len(rest)], rest.strip()
@@ -117,7 +161,8 @@ def literal(text: str, start: int = 0) -> list[Block]:
                 # Code stands apart by itself.
                 blocks.pop()
         elif content or not blocks or blocks[-1].kind is not Kind.CODE:
-            blocks.append(Block(Kind.PARAGRAPH, (content,), tight=not blocks or blocks[-1].kind is not Kind.CODE))
+            for row in broken(content):
+                blocks.append(Block(Kind.PARAGRAPH, (row,), tight=not blocks or blocks[-1].kind is not Kind.CODE))
     if code is not None:
         blocks.append(Block(Kind.CODE, tuple(code), language=language))
     return blocks

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from app.markdown.blocks import Block, Line, Span
+from app.markdown.blocks import Block, Line, Span, broken
 from app.markdown.reading import Reader, Top
 
 LONG_LIST = 1200
@@ -39,7 +39,7 @@ class _OpenCode:
                 self.block = replace(self.block, lines=(*self.block.lines, *lines))
                 self.start += len(line) + 1
                 return "\n".join([*complete[place + 1 :], self.partial])
-            lines.append((Span(line, self.start, len(line)),) if line else ())
+            lines.extend(broken((Span(line, self.start, len(line)),)) if line else ((),))
             self.start += len(line) + 1
         if lines:
             self.block = replace(self.block, lines=(*self.block.lines, *lines))
@@ -56,7 +56,7 @@ class _OpenCode:
         if not self.partial.strip(self.fence[0] + " "):
             return self.block
         span = Span(self.partial, self.start, len(self.partial))
-        return replace(self.block, lines=(*self.block.lines, (span,)))
+        return replace(self.block, lines=(*self.block.lines, *broken((span,))))
 
 
 class GrowingText:

@@ -31,6 +31,7 @@ from app.markdown.blocks import (
     Kind,
     Line,
     Span,
+    broken,
 )
 
 log = logging.getLogger(__name__)
@@ -336,7 +337,8 @@ class _Walk:
             self._marker = _BOXES[head.text[:4]]
             rest = Span(head.text[4:], head.start + 4, head.length - 4, head.look, head.link)
             line = (rest, *line[1:]) if rest.text else line[1:]
-        self._add(Kind.PARAGRAPH, (line,), tight=self._tight and not self._opens)
+        for place, each in enumerate(broken(line)):
+            self._add(Kind.PARAGRAPH, (each,), tight=place > 0 or (self._tight and not self._opens))
         self._opens = False
 
     def _code(self, token: Token) -> None:
@@ -348,7 +350,7 @@ class _Walk:
             end = self._starts[row + 1] - 1 if row + 1 < len(self._starts) else begin
             found = self._text.rfind(line, begin, end)
             start = self._offset + (found if found >= 0 else begin)
-            lines.append((Span(line, start, len(line)),) if line else ())
+            lines.extend(broken((Span(line, start, len(line)),)) if line else ((),))
             row += 1
         self._add(Kind.CODE, tuple(lines), language=token.info.strip())
 
