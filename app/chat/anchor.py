@@ -7,6 +7,7 @@ from PySide6.QtGui import QTextBlock, QTextCursor
 from PySide6.QtWidgets import QWidget
 from shiboken6 import isValid
 
+from app.chat.held_text import HeldText
 from app.chat.message_text import MessageText
 
 
@@ -40,6 +41,8 @@ class Anchor:
     @property
     def widget(self) -> QWidget | None:
         """``None`` once it is gone."""
+        if isinstance(self._widget, HeldText) and self._widget.became is not None:
+            self._widget = self._widget.became
         return self._widget if isValid(self._widget) else None
 
     def value(self, top: int) -> int:

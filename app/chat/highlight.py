@@ -97,9 +97,13 @@ class MarkLayer(QSyntaxHighlighter):
         changed, self._visible = visible != self._visible, visible
         return changed and bool(self._marks.runs)
 
-    def set_palette(self, palette: QPalette) -> None:
-        self._palette = palette
+    def set_palette(self, palette: QPalette) -> bool:
+        """Returns whether the document has to be coloured again: Qt tells of one new theme several times."""
+        old, self._palette = self._palette, palette
+        if theme.is_dark(old) == theme.is_dark(palette) and old.text().color() == palette.text().color():
+            return False
         self._formats.clear()
+        return True
 
     def point_at(self, step: int | None, part: tuple[int, int] | None = None) -> int | None:
         """Show a step, and ``part`` of it; returns the first row with their text, if there is any here."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from app.chat.conversation import Chat, ChatMessage, Live, MessageState, Run
 from app.chat.plain_data import fitted
+from app.garbage import held
 from app.language import mark, tr
 from app.storage.records import ChatRecord, MessageRecord
 from app.storage.steps import pack_runs, unpack_runs
@@ -202,8 +203,14 @@ def message_from(record: MessageRecord) -> ChatMessage:
     live = _part(Live | None, facts.get("live"))
     length, blob = len(message.text), record.runs
     if blob is not None or live is not None:
-        message.take_back(lambda: list(map(Run._make, unpack_runs(blob, length))), live)
+        message.take_back(lambda: _runs(blob, length), live)
     return message
+
+
+def _runs(blob: bytes | None, length: int) -> list[Run]:
+    """Where a text came from. Of 50,000 tokens: Python's collector, set off by so many, would take most of the time."""
+    with held():
+        return list(map(Run._make, unpack_runs(blob, length)))
 
 
 def _role(name: str) -> Role:

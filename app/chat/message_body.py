@@ -11,8 +11,7 @@ from PySide6.QtCore import QPoint, QRect, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.chat.conversation import Run
-from app.chat.message_text import MessageText
-from app.chat.text_flow import TextFlow
+from app.chat.text_flow import Piece, TextFlow
 from app.chat.thinking_fold import ThinkingFold
 from app.chat.token_marks import TokenMarks
 from app.language import tr
@@ -138,7 +137,7 @@ class MessageBody(QWidget):
         """Where Tab stops in here, from top to bottom."""
         return [*(self.thoughts.stops() if self.thoughts is not None else ()), *self.answer.stops()]
 
-    def pieces(self) -> list[MessageText]:
+    def pieces(self) -> list[Piece]:
         """The pieces that are not folded, from top to bottom."""
         return [piece for flow in self._flows() if flow.isVisibleTo(self) for piece in flow.pieces]
 

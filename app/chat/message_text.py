@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, QRect, QRectF, QSize, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
+    QFontMetrics,
     QFontMetricsF,
     QKeyEvent,
     QMouseEvent,
@@ -28,18 +29,20 @@ from app.chat.code_tools import CodeTools
 from app.chat.formula_pictures import FormulaPictures
 from app.chat.highlight import MarkLayer
 from app.chat.selection import selected_text
+from app.chat.text_hits import TextHits
 from app.chat.token_marks import TokenMarks
-from app.language import numbers, tr
-from app.markdown.blocks import IMAGE, LINK, Kind, Span, displayed, literal
+from app.markdown.blocks import IMAGE, LINK, Kind, displayed, joined, literal
 from app.markdown.formats import BlockFormats
 from app.markdown.growing import GrowingText
 from app.markdown.painting import Ground
+from app.markdown.sections import PIECE, cut_in_line
 from app.markdown.writing import DocumentWriter
-from engine.protocol import Origin
 
 SLOW_READING = 0.005
 """Seconds. A tail that takes longer to read is read less often, but still often enough to look smooth."""
 SMOOTH = 0.03
+"""From one reading to the next. The tree is drawn in between, and together they must stay below 50 ms."""
+LEAST_REST = 0.004
 HEAVY_READING = 0.1
 LONG_UNREAD = 1000
 """Characters."""
@@ -67,7 +70,8 @@ class MessageText(QTextEdit):
         self._unread = ""
         self._next_reading = 0.0
         self._growing: GrowingText | None = None
-        self._stale = False
+        self._stale = self._repaint = False
+        """Whether the text has to be coloured again, and what is in the document itself as well."""
         self.setReadOnly(True)
         self.setAcceptRichText(False)
         self.setUndoRedoEnabled(False)
@@ -93,6 +97,7 @@ class MessageText(QTextEdit):
         self.writer.line = theme.tokens(self).edge
         self._formulas.writer = self.writer
         self._layer = MarkLayer(self.document(), self.writer.rows, marks, self.palette())
+        self._hits = TextHits(self.writer, marks)
         self._code = CodeTools(self, self.writer, self._layer)
         self._late = QTimer(self)
         self._late.setSingleShot(True)
@@ -142,6 +147,8 @@ class MessageText(QTextEdit):
         if self._growing is not None:
             return
         self.writer.formats = BlockFormats(QFontMetricsF(self.font()))
+        self.writer.line = theme.tokens(self).edge
+        self._stale = self._repaint = False
         self.document().setIndentWidth(self.writer.formats.step)
         self._growing = GrowingText(self._start)
         self._unread = self._text
@@ -172,8 +179,10 @@ class MessageText(QTextEdit):
         growing = self._growing
         if len(self._unread) > LONG_UNREAD:
             self._read()
-        if growing is None or self._literal or not growing.settled or growing.tail_start <= self._start:
+        if growing is None or self._literal:
             return None
+        if not growing.settled or growing.tail_start <= self._start:
+            return self._take_half()
         self._read()
         cut = growing.tail_start
         tail = self._text[cut - self._start :]
@@ -182,6 +191,20 @@ class MessageText(QTextEdit):
         self._code.complete(len(self.writer.units))
         self._fit()
         return cut, tail
+
+    def _take_half(self) -> tuple[int, str] | None:
+        """The same where all is one endless line, which would be laid out again with every word."""
+        growing = self._growing
+        plain = growing is not None and all(
+            block.kind is Kind.PARAGRAPH and not block.containers for block in growing.blocks
+        )
+        cut = cut_in_line(self._text, PIECE) if plain else None
+        if cut is None:
+            return None
+        start, text = self._start, self._text
+        self.hold(text[:cut], start)
+        self.build()
+        return start + cut, text[cut:]
 
     def _read(self) -> None:
         growing = self._growing
@@ -198,7 +221,8 @@ class MessageText(QTextEdit):
         self._code.follow(untouched, settled)
         spent = time.perf_counter() - begun
         if spent > SLOW_READING:
-            self._next_reading = begun + spent + min(4 * spent, SMOOTH if spent < HEAVY_READING else 0.4)
+            rest = max(SMOOTH - spent, LEAST_REST) if spent < HEAVY_READING else 0.4
+            self._next_reading = begun + spent + min(4 * spent, rest)
         last = self.writer.units[-1].block.kind if self.writer.units else None
         if last is Kind.CODE:
             self._fit()
@@ -216,7 +240,14 @@ class MessageText(QTextEdit):
             self.freshen()
 
     def freshen(self) -> None:
-        if self._stale and self._growing is not None:
+        """Bring the colours up to date: done when the text is seen."""
+        if self._growing is None:
+            return
+        if self._repaint:
+            self._repaint = False
+            self._formulas.repaint()
+            self.writer.set_line(theme.tokens(self).edge)
+        if self._stale:
             self._stale = False
             self._layer.rehighlight()
 
@@ -233,50 +264,20 @@ class MessageText(QTextEdit):
             return
         cursor = QTextCursor(self.document())
         begin = stretch[0] if part is None else part[0]
-        cursor.setPosition(self.position_of(max(begin, self._start), row))
+        cursor.setPosition(self._hits.position_of(max(begin, self._start), row))
         self.position_shown.emit(self.cursorRect(cursor))
-
-    def position_of(self, source: int, row: int) -> int:
-        """The document's position of a place in the source that stands in ``row`` or behind it."""
-        shown = self.writer.rows[row]
-        block = self.document().findBlockByNumber(row)
-        for place, span in enumerate(shown.spans):
-            if span.start + span.length > source:
-                head = max(0, source - span.start) if span.length == len(span.text) else 0
-                head = min(head, shown.offsets[place + 1] - shown.offsets[place])
-                return block.position() + shown.offsets[place] + head
-        return block.position()
 
     # ------------------------------------------------------------------ clicks
 
     def _hit(self, point: QPoint) -> int:
         return self.document().documentLayout().hitTest(QPointF(point), Qt.HitTestAccuracy.ExactHit)
 
-    def _span_at(self, position: int) -> Span | None:
-        block = self.document().findBlock(position)
-        rows = self.writer.rows
-        if position < 0 or not block.isValid() or block.blockNumber() >= len(rows):
-            return None
-        return rows[block.blockNumber()].span(position - block.position())
-
-    def _token_at(self, position: int) -> tuple[int, bool, int] | None:
-        """Step of a token, whether it was drafted, and the place in the message."""
-        block = self.document().findBlock(position)
-        rows = self.writer.rows
-        if position < 0 or not block.isValid() or block.blockNumber() >= len(rows):
-            return None
-        source = rows[block.blockNumber()].source(position - block.position())
-        run = self._marks.at(source) if source is not None else None
-        if run is None or source is None:
-            return None
-        return run.step, run.origin is Origin.DRAFT, source
-
     def _activate(self, position: int) -> bool:
-        span = self._span_at(position)
+        span = self._hits.span(position)
         if span is not None and span.look & (LINK | IMAGE) and span.link:
             self.link_clicked.emit(span.link)
             return True
-        found = self._token_at(position)
+        found = self._hits.token(position)
         if found is not None:
             self.step_clicked.emit(found[0], found[2])
         return found is not None
@@ -289,7 +290,7 @@ class MessageText(QTextEdit):
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
         if not event.buttons():
-            span = self._span_at(self._hit(event.position().toPoint()))
+            span = self._hits.span(self._hit(event.position().toPoint()))
             link = span is not None and bool(span.link)
             self.viewport().setCursor(
                 Qt.CursorShape.PointingHandCursor if link else Qt.CursorShape.IBeamCursor
@@ -304,23 +305,13 @@ class MessageText(QTextEdit):
 
     def explain(self, point: QPoint) -> str:
         """What is known of the token at a point, in words."""
-        position = self._hit(point)
-        span = self._span_at(position)
-        if span is not None and span.link:
-            return tr("Reply", "Opens only after you confirm: {address}").format(address=span.link[:300])
-        found = self._token_at(position)
-        if found is None:
-            return ""
-        words = tr("Reply", "Step {number}: chosen by the target")
-        if found[1]:
-            words = tr("Reply", "Step {number}: drafted, and accepted by the target")
-        return words.format(number=numbers.whole(found[0]))
+        return self._hits.explain(self._hit(point))
 
     # ------------------------------------------------------------------ Qt
 
     def _fit(self) -> None:
         if self._growing is None:
-            height = self._estimate()
+            height = estimated_height(self._text, self.width(), self.fontMetrics())
         else:
             height = max(self.fontMetrics().height(), round(self.document().size().height() + 0.5))
             if self.writer.units and self.writer.units[-1].block.kind is Kind.CODE:
@@ -328,13 +319,6 @@ class MessageText(QTextEdit):
         if height != self.height() or self.minimumHeight() != height:
             self.setFixedHeight(height)
         self._code.place()
-
-    def _estimate(self) -> int:
-        """About the height the text will need."""
-        metrics = self.fontMetrics()
-        characters = max(20, self.width() // max(1, metrics.averageCharWidth()))
-        lines = self._text.count("\n") + 1 + len(self._text) // characters
-        return max(metrics.height(), round(lines * metrics.height() * 1.3))
 
     def sizeHint(self) -> QSize:
         return QSize(super().sizeHint().width(), self.minimumHeight())
@@ -372,11 +356,10 @@ class MessageText(QTextEdit):
         if not hasattr(self, "_late"):
             return
         if event.type() == QEvent.Type.PaletteChange:
-            self._layer.set_palette(self.palette())
-            self._code.set_palette(self.palette())
-            self._formulas.repaint()
-            self.writer.set_line(theme.tokens(self).edge)
-            self.recolour()
+            if self._layer.set_palette(self.palette()):
+                self._code.set_palette(self.palette())
+                self._repaint = True
+                self.recolour()
         elif event.type() == QEvent.Type.FontChange:
             if self._growing is not None:
                 # What is out of sight is written again when it comes into sight.
@@ -390,4 +373,11 @@ class MessageText(QTextEdit):
         """The code in it, block by block."""
         for unit in self.writer.units:
             if unit.block.kind is Kind.CODE:
-                yield "\n".join(line[0].text if line else "" for line in unit.block.lines)
+                yield joined(unit.block.lines)
+
+
+def estimated_height(text: str, width: int, metrics: QFontMetrics) -> int:
+    """About the height that a text will need."""
+    characters = max(20, width // max(1, metrics.averageCharWidth()))
+    lines = text.count("\n") + 1 + len(text) // characters
+    return max(metrics.height(), round(lines * metrics.height() * 1.3))

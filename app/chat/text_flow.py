@@ -1,4 +1,4 @@
-"""A long text in pieces, one under the other; each is built when it comes into sight.
+"""A long text in pieces, one under the other; only those that are seen, or nearly, are built.
 
 While a text streams in, the last piece grows. When it is long enough its finished part
 stays as it is and a new piece goes on.
@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from PySide6.QtCore import QRect, Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtCore import QRect, QTimer, Signal
+from PySide6.QtGui import QAccessible
+from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 
+from app.chat.held_text import HeldText
 from app.chat.message_text import MessageText
 from app.chat.token_marks import TokenMarks
 from app.language import numbers, tr
 from app.markdown.sections import PIECE, pieces
+
+FAR = 5000
+"""Pixels from what is seen, from which on a finished piece is only held."""
+
+Piece = MessageText | HeldText
 
 
 class TextFlow(QWidget):
@@ -31,8 +38,11 @@ class TextFlow(QWidget):
         self._name = name
         self._literal = literal
         self._highlight = True
-        self._settled = False
-        self.pieces: list[MessageText] = []
+        self._step: int | None = None
+        self._spare: MessageText | None = None
+        """For the next piece of a text that streams in: made when there is time."""
+        self._complete = False
+        self.pieces: list[Piece] = []
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setSpacing(round(self.fontMetrics().height() * 0.6))
@@ -46,8 +56,10 @@ class TextFlow(QWidget):
             self._drop(self.pieces.pop())
         for place, cut in enumerate(cuts):
             end = cuts[place + 1] if place + 1 < len(cuts) else len(text)
-            piece = self.pieces[place] if place < len(self.pieces) else self._add()
-            piece.hold(text[cut:end], start + cut)
+            if place < len(self.pieces):
+                self.pieces[place].hold(text[cut:end], start + cut)
+            else:
+                self._add(text[cut:end], start + cut)
 
     def clear(self) -> None:
         while self.pieces:
@@ -57,32 +69,39 @@ class TextFlow(QWidget):
         """Add a text, which stands at ``start`` of its message, to the end."""
         if not text:
             return
+        self._complete = False
         if not self.pieces:
-            self._add().hold("", start)
+            self._add("", start)
         last = self.pieces[-1]
         last.feed(text)
-        if not last.is_built and last.end - last.start > PIECE * 3:
-            # Nobody looks: the pieces are cut without being read.
-            text, start = last.source(), last.start
-            cuts = [] if self._literal else pieces(text)[1:]
-            for place, cut in enumerate(cuts):
-                end = cuts[place + 1] if place + 1 < len(cuts) else len(text)
-                self._add().hold(text[cut:end], start + cut)
-            if cuts:
-                last.hold(text[: cuts[0]], start)
+        if isinstance(last, HeldText) or not last.is_built:
+            if last.end - last.start > PIECE * 3:
+                # Nobody looks: the pieces are cut without being read.
+                text, start = last.source(), last.start
+                cuts = [] if self._literal else pieces(text)[1:]
+                for place, cut in enumerate(cuts):
+                    end = cuts[place + 1] if place + 1 < len(cuts) else len(text)
+                    self._add(text[cut:end], start + cut)
+                if cuts:
+                    last.hold(text[: cuts[0]], start)
         elif last.end - last.start > PIECE * 3 // 2:
             tail = last.take_tail()
             if tail is not None:
                 last.settle()
-                piece = self._add()
-                piece.hold(tail[1], tail[0])
-                if last.is_built:
-                    piece.build()
+                self._add(tail[1], tail[0])
+                self._build(len(self.pieces) - 1)
+        elif last.end - last.start > PIECE and self._spare is None:
+            QTimer.singleShot(0, self, self._prepare)
 
     def settle(self) -> None:
         """The text is complete."""
+        self._complete = True
+        if self._spare is not None:
+            self._drop(self._spare)
+            self._spare = None
         for piece in self.pieces[-1:]:
-            piece.settle()
+            if isinstance(piece, MessageText):
+                piece.settle()
 
     def stops(self) -> list[QWidget]:
         """Where Tab stops in here, from top to bottom."""
@@ -93,55 +112,136 @@ class TextFlow(QWidget):
         """The text as written."""
         return "".join(piece.source() for piece in self.pieces)
 
-    def _add(self) -> MessageText:
-        piece = MessageText(self._marks, self._literal)
-        name = self._name
-        if self.pieces:
-            number = numbers.whole(len(self.pieces) + 1)
-            name = tr("Reply", "{name}, part {number}").format(name=name, number=number)
-        piece.setAccessibleName(name)
-        piece.layer.set_visible(self._highlight)
-        piece.step_clicked.connect(self.step_clicked)
-        piece.link_clicked.connect(self.link_clicked)
-        piece.position_shown.connect(lambda area, piece=piece: self.position_shown.emit(piece, area))
+    # ------------------------------------------------------------------ pieces
+
+    def _add(self, text: str, start: int) -> None:
+        piece = HeldText(text, start)
+        piece.setAccessibleName(self._name_of(len(self.pieces)))
+        self._wire(piece)
         self.pieces.append(piece)
         self._layout.addWidget(piece)
-        return piece
+
+    def _name_of(self, place: int) -> str:
+        if not place:
+            return self._name
+        number = numbers.whole(place + 1)
+        return tr("Reply", "{name}, part {number}").format(name=self._name, number=number)
+
+    def _wire(self, piece: HeldText) -> None:
+        piece.wanted.connect(lambda: self._build(self.pieces.index(piece)))
+
+    def _make(self) -> MessageText:
+        made, self._spare = self._spare or MessageText(self._marks, self._literal, self), None
+        return made
+
+    def _prepare(self) -> None:
+        if self._spare is None and not self._complete:
+            self._spare = self._make()
+            self._spare.setAccessibleName(self._name)
+            self._spare.hide()
+            self._spare.ensurePolished()
+
+    def _build(self, place: int) -> MessageText:
+        """Have a piece built, in a widget that can show it."""
+        held = self.pieces[place]
+        if isinstance(held, MessageText):
+            held.build()
+            return held
+        focused = held.hasFocus()
+        made = self._make()
+        made.setAccessibleName(self._name_of(place))
+        made.layer.set_visible(self._highlight)
+        made.layer.point_at(self._step)
+        made.step_clicked.connect(self.step_clicked)
+        made.link_clicked.connect(self.link_clicked)
+        made.position_shown.connect(lambda area: self.position_shown.emit(made, area))
+        made.hold(held.source(), held.start)
+        made.setGeometry(held.geometry())
+        self._put(place, made)
+        made.build()
+        if place < len(self.pieces) - 1:
+            made.settle()
+        held.became = made
+        if focused:
+            made.setFocus()
+        self._drop(held)
+        return made
+
+    def _put(self, place: int, piece: Piece) -> None:
+        """Let a piece take the place of another, in the layout and in the order of Tab."""
+        old = self.pieces[place]
+        QWidget.setTabOrder(old.stops()[-1], piece)
+        self.pieces[place] = piece
+        at = self._layout.indexOf(old)
+        self._layout.removeWidget(old)
+        self._layout.insertWidget(at, piece)
+        piece.show()
+
+    def _release(self, place: int) -> None:
+        """Let go of a finished piece that is far from being seen."""
+        piece = self.pieces[place]
+        assert isinstance(piece, MessageText)
+        held = HeldText(piece.source(), piece.start, piece.height(), self)
+        held.setAccessibleName(piece.accessibleName())
+        held.setGeometry(piece.geometry())
+        self._wire(held)
+        self._put(place, held)
+        self._drop(piece)
+
+    def _can_release(self, place: int, piece: Piece) -> bool:
+        if not isinstance(piece, MessageText) or not piece.is_built or place >= len(self.pieces) - 1:
+            return False
+        focus = QApplication.focusWidget()
+        busy = piece.textCursor().hasSelection() or (focus is not None and piece.isAncestorOf(focus)) or piece is focus
+        return not busy and not QAccessible.isActive()
 
     @staticmethod
-    def _drop(piece: MessageText) -> None:
+    def _drop(piece: Piece) -> None:
         piece.hide()
         piece.deleteLater()
 
     # ------------------------------------------------------------------ what is seen
 
     def realise(self, top: int, bottom: int) -> bool:
-        """Build the pieces between two heights of this widget; whether any was."""
-        built = False
-        for piece in self.pieces:
+        """Build the pieces between two heights of this widget; whether any was.
+
+        One that is far from there is let go of.
+        """
+        built = released = False
+        for place, piece in enumerate(self.pieces):
             if piece.y() + piece.height() >= top and piece.y() <= bottom:
-                if not piece.is_built:
-                    piece.build()
+                if isinstance(piece, HeldText) or not piece.is_built:
+                    piece = self._build(place)
                     piece.settle()
                     built = True
                 piece.freshen()
+            elif not released and (piece.y() + piece.height() < top - FAR or piece.y() > bottom + FAR):
+                released = self._can_release(place, piece)
+                if released:
+                    self._release(place)
         return built
 
     def build(self) -> None:
         """Build everything."""
-        for piece in self.pieces:
-            piece.build()
+        for place in range(len(self.pieces)):
+            self._build(place)
 
     def set_highlight(self, visible: bool) -> None:
         self._highlight = visible
         for piece in self.pieces:
-            piece.set_highlight(visible)
+            if isinstance(piece, MessageText):
+                piece.set_highlight(visible)
 
     def point_at(self, step: int | None, part: tuple[int, int] | None = None) -> None:
-        for piece in self.pieces:
-            piece.point_at(step, part)
+        """Mark the text of a step, and ``part`` of it, and ask for it to be shown."""
+        stretch = self._marks.stretch(step)
+        for place, piece in enumerate(self.pieces):
+            if stretch is not None and stretch[0] < piece.end and stretch[1] > piece.start:
+                piece = self._build(place)
+            if isinstance(piece, MessageText):
+                piece.point_at(step, part)
+        self._step = step
 
     def code_blocks(self) -> Iterator[str]:
-        for piece in self.pieces:
-            piece.build()
-            yield from piece.code_blocks()
+        for place in range(len(self.pieces)):
+            yield from self._build(place).code_blocks()

@@ -12,11 +12,21 @@ from dataclasses import dataclass
 TAGS = ("think", "thinking")
 PIECE = 3000
 """Characters that are built at once; a longer text is shown in several pieces."""
+LONG_LINE = 6000
+"""Characters from which on a paragraph without a line's end is cut."""
 
 _OPENING = re.compile(r"\s*<(think|thinking)>")
 _CLOSING = re.compile(r"</(?:think|thinking)>")
 _LONGEST_TAG = len("</thinking>")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$|^(\$\$|\\\[)|(\$\$|\\\])[ \t]*$", re.MULTILINE)
+_PARAGRAPH = re.compile(r" {0,3}[^\s>*+\-|#`~$]")
+_IN_LINE = tuple(
+    map(
+        re.compile,
+        (r"[.!?。！？]\s*(?=[^\W\d_])", r"\s(?=[^\W\d_])", r".(?=[^\s>*+\-|#`~$=_\d])", r".(?=\d{10})"),
+    )
+)
+"""Best first. Ten digits are no number of a list."""
 _CUT = re.compile(r"\n[ \t]*\n+(?=[^\s>*+\-\d|])")
 
 
@@ -85,27 +95,50 @@ def _begun_tag(text: str) -> int:
 def pieces(text: str, size: int = PIECE) -> list[int]:
     """Offsets at which a finished text can be cut, about every ``size`` characters, 0 first.
 
-    Between two outermost blocks only: behind an empty line and before one that begins at the
-    margin with neither a list's mark nor a quote's, outside fences and formulas.
+    Between two outermost blocks: behind an empty line and before one that begins at the
+    margin with neither a list's mark nor a quote's, outside fences and formulas. A line of more than
+    :data:`LONG_LINE` characters is cut as well, see :func:`cut_in_line`.
     """
     cuts = [0]
     if len(text) <= size * 3 // 2:
         return cuts
     closed = _outside(text)
     begins = [begin for begin, _ in closed]
+
+    def is_open(at: int) -> bool:
+        span = bisect_right(begins, at) - 1
+        return span >= 0 and at <= closed[span][1]
+
     place = size
     while place < len(text) - size // 2:
-        found = _CUT.search(text, place)
-        if found is None:
+        within = cut_in_line(text, place) if is_open(place) else None
+        found = _CUT.search(text, place) if within is None else None
+        if within is None and found is None:
             break
-        at = found.end()
-        span = bisect_right(begins, at) - 1
-        if span >= 0 and at <= closed[span][1]:
+        at = within if within is not None else found.end() if found is not None else 0
+        if is_open(at):
             cuts.append(at)
             place = at + size
         else:
             place = at
     return cuts
+
+
+def cut_in_line(text: str, place: int) -> int | None:
+    """Where the line with ``place`` can be cut; ``None`` unless it is a paragraph's and too long to be laid out at once.
+
+    Behind a sentence or else a word where there is one, and always so that what follows is a paragraph again.
+    """
+    begin = text.rfind("\n", 0, place) + 1
+    end = text.find("\n", place)
+    end = len(text) if end < 0 else end
+    if end - begin <= LONG_LINE or not _PARAGRAPH.match(text, begin):
+        return None
+    for cut in _IN_LINE:
+        found = cut.search(text, place, min(end, place + LONG_LINE // 4))
+        if found is not None:
+            return found.end()
+    return None
 
 
 def _outside(text: str) -> list[tuple[int, int]]:

@@ -83,8 +83,8 @@ def top_of(transcript: Transcript, piece: MessageText, block: QTextBlock | None 
     return top + (round(piece.document().documentLayout().blockBoundingRect(block).top()) if block is not None else 0)
 
 
-def wait_for_rest(qtbot: QtBot, transcript: Transcript, body: MessageBody) -> None:
-    """Until everything in sight is there, pictures of formulas too, and nothing is left to be done."""
+def wait_for_rest(qtbot: QtBot, transcript: Transcript, body: MessageBody, pictures: bool = False) -> None:
+    """Until everything in sight is there and nothing is left to be done; ``pictures`` of formulas may be missing."""
     bar = transcript.verticalScrollBar()
     last: list[int] = []
 
@@ -92,7 +92,8 @@ def wait_for_rest(qtbot: QtBot, transcript: Transcript, body: MessageBody) -> No
         # Layouts follow each other from the inside out: the same twice, with all events in between.
         tops = [bar.value(), bar.maximum(), *(top_of(transcript, piece) for piece in body.pieces())]
         moved, last[:] = tops != last, tops
-        at_work = transcript._realiser.isActive() or transcript._builder.isActive() or formulas.setter().is_busy
+        at_work = transcript._realiser.isActive() or transcript._builder.isActive()
+        at_work = at_work or (formulas.setter().is_busy and not pictures)
         return not moved and not at_work and all(piece.is_built for piece in seen(transcript, body))
 
     qtbot.waitUntil(rests, timeout=20000)
@@ -141,17 +142,19 @@ def test_pictures_that_come_late_leave_what_is_read_in_its_place(
     chat.add([ChatMessage(Role.USER, "Go on"), message := reply(text)])
     transcript.set_chat(chat)
     body = transcript.view_of(message).body  # type: ignore[union-attr]
-    bar, piece = transcript.verticalScrollBar(), body.pieces()[0]
-    qtbot.waitUntil(lambda: piece.is_built and bar.maximum() > 200, timeout=20000)
+    bar = transcript.verticalScrollBar()
+    qtbot.waitUntil(lambda: body.pieces()[0].is_built and bar.maximum() > 200, timeout=20000)
+    piece = body.pieces()[0]
+    wait_for_rest(qtbot, transcript, body, setter.is_busy)  # what was guessed of its height is corrected
     bar.setValue(bar.maximum() // 2)
-    qtbot.waitUntil(lambda: not transcript._realiser.isActive(), timeout=20000)
+    wait_for_rest(qtbot, transcript, body, setter.is_busy)
     document = piece.document()
     blocks = [document.findBlockByNumber(number) for number in range(document.blockCount())]
     number = next(place for place, block in enumerate(blocks) if top_of(transcript, piece, block) >= 0)
     top, before = top_of(transcript, piece, blocks[number]), piece.height()
     setter.is_busy = False
     setter.ready.emit()
-    qtbot.waitUntil(lambda: bar.maximum() > before and not transcript._realiser.isActive(), timeout=20000)
+    wait_for_rest(qtbot, transcript, body)
     assert piece.height() > before + 200
     assert abs(top_of(transcript, piece, document.findBlockByNumber(number)) - top) <= 2
 
