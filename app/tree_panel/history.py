@@ -306,6 +306,11 @@ class ReplyHistory:
         """The last step that lies before the window; what came after it counts. -1: none does."""
         return min(bisect_right(self._seconds, self._seconds[at] - WINDOW_SECONDS, 0, at + 1), at) - 1
 
+    @property
+    def least_tokens(self) -> int:
+        """Fewest tokens emitted by one step."""
+        return min(self._tokens, default=0)
+
     def tokens_of(self, position: int) -> int:
         """Tokens emitted by one step."""
         return self._tokens[self._place(position)]

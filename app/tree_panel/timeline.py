@@ -49,13 +49,12 @@ class Timeline(Chart):
             self.setAccessibleDescription(tr("Panel", "No steps yet"))
             return
         count = len(history)
-        tokens = [history.tokens_of(number) for number in range(count)]
         said = tr(
             "Panel", "{steps}, {least} to {most} tokens each; lately τ {tau} and {speed} tokens per second"
         ).format(
             steps=tr_n("Panel", "%n step", "%n steps", count),
-            least=min(tokens),
-            most=max(tokens),
+            least=history.least_tokens,
+            most=history.most_tokens,
             tau=decimal(history.recent_length(), 2),
             speed=decimal(history.recent_speed(), 1),
         )
