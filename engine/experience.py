@@ -52,7 +52,8 @@ Experience = Mapping[Manner, Learned]
 
 def as_drawn(samples: Iterable[Sample]) -> tuple[Sample, ...]:
     """Steps of greedy replies as those of drawn ones are likely to be: the model then takes a token as
-    often as it gives it a share, which is what a drafter says of its guesses."""
+    often as it gives it a share, which is what a drafter says of its guesses. Guesses that are drawn as
+    well stand more often than that, about as often as likely ones do in greedy replies."""
     return tuple(
         replace(sample, guesses=tuple((p, depth, p) for p, depth, _ in sample.guesses)) for sample in samples
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from engine.drafting.drafter import Options, TreeLimits
 from engine.drafting.method import Method
+from engine.drafting.static_growth import DRAW
 from engine.experience import Experience, Manner, as_drawn
 from engine.pilot import Freedom, Pilot
 from engine.settings import GenerationSettings, SettingValue
@@ -41,7 +42,7 @@ class Pilots:
             samples = self._timing.samples.get(method.info.id, ())
             if learned is not None:
                 samples = learned.samples
-            elif manner.drawn:  # at load replies were greedy
+            elif manner.drawn and not options.get(DRAW.name):  # at load replies were greedy
                 samples = as_drawn(samples)
             self._pilots[key] = Pilot(
                 replace(self._timing, samples={method.info.id: samples}),

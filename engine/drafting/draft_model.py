@@ -53,7 +53,9 @@ class ModelGrowth(Nodes):
 
     def top(self, count: int) -> tuple[list[list[int]], list[list[float]]]:
         logits = self._known_logits()  # only what is chosen leaves the device
-        values, ids = logits.topk(min(count, logits.shape[1]))
+        # A chain needs no order: the largest of a vocabulary is found in half the time of the top one.
+        best = logits.max(-1, keepdim=True) if count == 1 else logits.topk(min(count, logits.shape[1]))
+        values, ids = best
         return ids.tolist(), (values - logits.logsumexp(-1, True)).tolist()
 
     def advance(self, nodes: Sequence[int]) -> None:

@@ -22,12 +22,15 @@ from engine.experience import (
     keep_experience,
     recall_experience,
 )
+from engine.generation import Switches
 from engine.loaded import LoadedModel
 from engine.pilot import PROBE_NODES, Freedom
 from engine.piloting import Pilots
+from engine.protocol import Generate
 from engine.remembered import keep
 from engine.settings import GenerationSettings
 from engine.timing import WITNESSES, Sample, Timing
+from engine.worker import Worker
 from tests.engine import tiny
 from tests.engine.known_times import known_timing
 from tests.engine.simulated_machine import Machine, Pilot
@@ -124,6 +127,7 @@ def test_greedy_steps_promise_nothing_for_drawn_replies(equipment: Equipment) ->
     drawn = begin(DRAWING)
     assert drawn.paused and drawn is not begin(GREEDY)
     assert begin(replace(GREEDY, temperature=DRAWN / 2)) is begin(GREEDY)
+    assert not pilots.get(method, {**options, "draw": True}, DRAWING, True, BEGIN).paused
     # A drafter that does not weigh its guesses has every row, whatever the least share is said to be.
     assert (
         pilots.get(method, {"nodes": 9}, GREEDY, False, BEGIN).limits.worth == 0 != begin(GREEDY).limits.worth
@@ -199,3 +203,16 @@ def test_experience_does_not_change_a_reply(equipment: Equipment) -> None:
         assert known is None or pilot.tuning == {"top_k": 6}
         replies.append([token for record in run(session, how) for token in record.emitted])
     assert replies[0] == replies[1]
+
+
+def test_the_worker_learns_from_a_reply_when_its_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    session, end = SimpleNamespace(), SimpleNamespace(request_id="a")
+    chat = SimpleNamespace(stop_strings=(), eos_token_ids=(), thinking_tags=None)
+    worker = Worker(SimpleNamespace(send=told.append))  # type: ignore[arg-type]
+    monkeypatch.setattr("engine.worker.run_reply", lambda *_args, **_more: end)
+    model = SimpleNamespace(prompt=lambda *_: [1], tokenizer=None, chat=chat, learn=told.append)
+    worker._model, worker._session = model, session  # type: ignore[assignment]
+    worker._switches["a"] = Switches()
+    worker._generate(Generate("a", (), GREEDY))
+    assert told == [end, session]
