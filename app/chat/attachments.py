@@ -7,23 +7,15 @@ model reads plain text. No widgets here.
 
 from __future__ import annotations
 
-import codecs
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.language import numbers, tr, tr_n
+from app.text_files import decoded
 
 MOST_BYTES = 256 * 1024
 """About 64,000 tokens: more than the context of most models that fit a home computer."""
-MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-"""How files begin that say themselves how they are written, as many do on Windows; the longer marks come first."""
 _OPENING = re.compile(r"(`{3,})file ([^\n`]+)")
 
 
@@ -79,7 +71,7 @@ def read(path: Path) -> Attachment:
             )
         ) from error
     try:
-        text = raw.decode(next((name for mark, name in MARKS if raw.startswith(mark)), "utf-8"))
+        text = decoded(raw)
     except UnicodeDecodeError as error:
         raise AttachmentError(
             tr("Composer", "“{name}” is not text in UTF-8. Save it as UTF-8 text and attach that.").format(name=name)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.language import tr, tr_n
+from app.text_files import decoded
 from engine.protocol import Message, Role
 
 MOST = 200
@@ -71,7 +74,9 @@ def read_file(path: Path) -> PromptFile:
             raise PromptFileError(
                 tr("Compare", "{file} is too large for a list of prompts. Choose a smaller file.").format(file=path.name)
             )
-        text = path.read_text(encoding="utf-8-sig")
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        text = decoded(path.read_bytes())
     except OSError as error:
         raise PromptFileError(
             tr("Compare", "{file} cannot be read ({reason}). Choose another file.").format(

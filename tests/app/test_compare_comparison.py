@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -117,6 +118,8 @@ def test_broken_lines_of_a_file_are_told_by_number(tmp_path: Path) -> None:
     assert len(many.texts) == MOST and str(MOST + 3) in many.problems[0]
     (tmp_path / "set.txt").write_text("\ufeffeins\n{zwei}\n", encoding="utf-8")
     assert read_file(tmp_path / "set.txt").texts == ("eins", "{zwei}")
+    (tmp_path / "set.txt").write_bytes("größer\r\n\r\nzwei\r\n".encode("utf-16"))
+    assert read_file(tmp_path / "set.txt").texts == ("größer", "zwei"), "as Windows writes it"
     built_in = Path(__file__).parents[2] / "resources" / "bench_prompts.json"
     assert read_file(built_in).texts and not read_file(built_in).problems
 
@@ -131,6 +134,13 @@ def test_a_file_without_a_prompt_is_refused_in_words(tmp_path: Path, name: str, 
     with pytest.raises(PromptFileError, match=said) as caught:
         read_file(tmp_path / name)
     assert "Choose another file" in str(caught.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such pipes there")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(PromptFileError, match="cannot be read"):
+        read_file(tmp_path / "pipe.txt")
 
 
 def test_a_side_is_what_the_engine_is_asked_for() -> None:
