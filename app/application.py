@@ -53,6 +53,7 @@ from engine.protocol import Failed, Load
 
 DESKTOP_ID = "io.github.eyrie.Eyrie"
 CRASHED = mark("Notices", "Eyrie did not end properly last time.")
+GO_ON = mark("Notices", "You can go on; the log has the details.")
 TOUR_MS = 600
 """The window is on the screen before the tour begins."""
 
@@ -170,12 +171,12 @@ def run(app: QApplication, folder: Path, crash_log: CrashLog, options: argparse.
     CalmGarbage(app, lambda: stage.window.replies.running is not None)
 
     def report(message: str, detail: str) -> None:
-        next_step = tr("Notices", "You can go on; the log has the details.")
-        stage.window.notices.show_failure(Failed(message, next_step, detail=detail))
+        stage.window.notices.show_failure(Failed(message, tr("Notices", GO_ON), detail=detail))
 
     crash_log.on_exception = report
     if crash_log.last_crash:
-        report(tr("Notices", CRASHED), crash_log.last_crash)
+        words = tr("Notices", CRASHED) + " " + tr("Notices", GO_ON)
+        stage.window.notices.crash.say(words, details=crash_log.last_crash)
 
     async def live() -> None:
         loop = asyncio.get_running_loop()

@@ -97,6 +97,8 @@ class NoticeArea(QWidget):
             cancel=tr("Notices", "Cancel the export or import"), progress=tr("Notices", "Progress of the export or import")
         )
         self.error = Banner(error=True)
+        self.crash = Banner(error=True)
+        """Of the session before; it stays until it is dismissed, whatever the engine does meanwhile."""
         self.settings = Banner()
         self.chats = Banner(error=True)
         self.engine = Banner()
@@ -104,7 +106,7 @@ class NoticeArea(QWidget):
         self.demo = Banner()
         self.loading.cancelled.connect(self.cancel_requested)
         for strip in (
-            self.loading, self.files, self.error, self.chats, self.settings, self.engine, self.head, self.demo,
+            self.loading, self.files, self.error, self.crash, self.chats, self.settings, self.engine, self.head, self.demo,
         ):  # fmt: skip
             column.addWidget(strip)
         self.demo.dismissed.connect(lambda: store.update(demo_notice_dismissed=True))

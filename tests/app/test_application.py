@@ -40,6 +40,8 @@ def start(window):
         elif window.replies.running and len(window.replies.running.text) > 50:
             timer.stop()
             print("SAW", window.replies.running.text[:19], flush=True)
+            crash = window.notices.crash
+            print("TOLD", crash.isVisible() and crash.label.text(), [each.text() for each in crash.offers()], flush=True)
             window.close()
     timer = QTimer(window)
     timer.timeout.connect(look)
@@ -170,6 +172,11 @@ def test_a_session_from_start_to_end(tmp_path: Path, folder: str) -> None:
         PYTHONPATH=str(PROJECT_ROOT),
         PYTHONUTF8="1",
     )
+    crashed = folder != "data"
+    if crashed:
+        faults = tmp_path / folder / "logs" / "faults.log"
+        faults.parent.mkdir(parents=True)
+        faults.write_text("Fatal Python error: Segmentation fault", encoding="utf-8")
     begun = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", SESSION, "--data-dir", str(tmp_path / folder)],
@@ -184,5 +191,12 @@ def test_a_session_from_start_to_end(tmp_path: Path, folder: str) -> None:
     assert done.returncode == 0, done.stderr
     assert "SAW The quick brown fox" in done.stdout, f"{done.stderr} after {time.monotonic() - begun:.1f} s"
     log = (tmp_path / folder / "logs" / "eyrie.log").read_text("utf-8")
+    if crashed:
+        assert "TOLD Eyrie did not end properly last time." in done.stdout and "'Copy details'" in done.stdout, (
+            "still there when the model is loaded and a reply comes"
+        )
+        log = log.replace("ERROR eyrie: the session before crashed", "")
+    else:
+        assert "TOLD False" in done.stdout
     assert "ERROR" not in log and "Traceback" not in log, log
     assert (tmp_path / folder / "window.ini").exists()
