@@ -26,7 +26,7 @@ from engine.hub.api import HubApi
 from engine.hub.connection import Connection
 from engine.hub.entry import Download
 from engine.hub.manifest import Manifest, make_manifest
-from engine.hub.part import disk_errors, replace_text
+from engine.hub.part import disk_errors, no_room, replace_text
 from engine.hub.problems import DiskFull, HubError, UnreachableError
 from engine.hub.transfer import Retry, Stopped, Transfer
 from engine.protocol.hub import DownloadState, Phase
@@ -345,11 +345,7 @@ class Downloads:
         wanted = manifest.size - download.done()
         free = shutil.disk_usage(self._place.cache).free
         if free < wanted + self._place.reserve:
-            raise DiskFull(
-                f"{manifest.repo_id} still needs {wanted / 1e9:.1f} GB; the disk with {self._place.cache} has "
-                f"{free / 1e9:.1f} GB free.",
-                "Free some space, or choose a cache folder on another disk with HF_HUB_CACHE.",
-            )
+            raise no_room(manifest.repo_id, wanted, free, self._place.reserve, self._place.cache)
 
 
 def _named(error: Exception) -> EngineError:

@@ -24,6 +24,7 @@ import psutil  # type: ignore[import-untyped]
 
 from engine.hub.intervals import Intervals, Range
 from engine.hub.problems import DiskFull
+from engine.hub.quantisations import size as size_of
 
 PART = ".eyrie.incomplete"
 """Suffix of the bytes; the hub's own tools count ``*.incomplete`` as unfinished."""
@@ -39,6 +40,20 @@ def boot_id() -> str:
         return str(round(psutil.boot_time() / 60))
 
 
+def is_full(error: OSError) -> bool:
+    """Whether there is no room left on the disk, rather than anything else wrong."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT) or getattr(error, "winerror", 0) == 112
+
+
+def no_room(what: str, wanted: int, free: int, reserve: int, folder: Path) -> DiskFull:
+    """``wanted`` and ``free`` bytes of the disk with ``folder``, of which ``reserve`` stay unused."""
+    return DiskFull(
+        f"{what} still needs {size_of(wanted)}; the disk with {folder} has {size_of(free)} free, "
+        f"and {size_of(reserve)} always stay free for other programs.",
+        "Free some space, then resume the download, or choose a cache folder on another disk with HF_HUB_CACHE.",
+    )
+
+
 def deleted_meanwhile(name: str) -> DiskFull:
     return DiskFull(
         f"{name} was deleted or moved while it was being downloaded.",
@@ -52,8 +67,7 @@ def disk_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT) or getattr(error, "winerror", 0) == 112
-        if full:
+        if is_full(error):
             raise DiskFull(
                 f"The disk with {folder} is full.", "Free some space, then resume the download."
             ) from error
@@ -194,7 +208,12 @@ class Part:
             )
             if text == self._written:
                 return
-            replace_text(self.journal, text)
+            try:
+                replace_text(self.journal, text)
+            except OSError as error:
+                if not is_full(error):
+                    raise
+                _overwrite(self.journal, text)  # there is no room for another one beside it
             self._written = text
 
     def finish(self) -> None:
@@ -209,6 +228,12 @@ def remove_journal(final: Path) -> None:
     journal = final.name + JOURNAL
     for path in (final.with_name(journal), *final.parent.glob(f"{journal}.*.new")):
         path.unlink(missing_ok=True)
+
+
+def _overwrite(path: Path, text: str) -> None:
+    """Write a small file over itself, at one go and no shorter than before. :raises OSError:"""
+    with path.open("r+b", buffering=0) as file:
+        file.write(text.encode().ljust(os.fstat(file.fileno()).st_size))
 
 
 def replace_text(path: Path, text: str) -> None:

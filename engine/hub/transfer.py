@@ -18,8 +18,8 @@ from pathlib import Path
 
 from engine.hub.connection import Answer, Connection
 from engine.hub.hashing import Hashing
-from engine.hub.part import Part, disk_errors
-from engine.hub.problems import Cause, DiskFull, TryAgain, gave_up
+from engine.hub.part import Part, disk_errors, no_room
+from engine.hub.problems import Cause, TryAgain, gave_up
 
 BLOCK = 1 << 19
 """Bytes read from a connection at once: few enough to be written and hashed out of a core's own cache."""
@@ -221,11 +221,9 @@ class Transfer:
         folder = self._final.parent
         with disk_errors(folder):
             free = shutil.disk_usage(folder).free
-        if free < wanted + self._connection.place.reserve:
-            raise DiskFull(
-                f"The disk with {folder} has {free / 1e9:.1f} GB free; {self._spec.path} still needs {wanted / 1e9:.1f} GB.",
-                "Free some space, then resume the download; what has arrived is kept.",
-            )
+        reserve = self._connection.place.reserve
+        if free < wanted + reserve:
+            raise no_room(self._spec.path, wanted, free, reserve, folder)
 
     # ------------------------------------------------------------------ threads
 

@@ -4528,20 +4528,16 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>Fünf Heads mit je einer Ausgabetabelle.</translation>
     </message>
     <message>
-        <source>Free some space, or choose a cache folder on another disk with HF_HUB_CACHE.</source>
-        <translation>Schaffen Sie Platz, oder wählen Sie mit HF_HUB_CACHE einen Cache-Ordner auf einem anderen Datenträger.</translation>
-    </message>
-    <message>
         <source>Free some space, or set EYRIE_DATA_DIR to a folder on another disk.</source>
         <translation>Schaffen Sie Platz, oder setzen Sie EYRIE_DATA_DIR auf einen Ordner auf einem anderen Datenträger.</translation>
     </message>
     <message>
-        <source>Free some space, then resume the download.</source>
-        <translation>Schaffen Sie Platz, und setzen Sie dann den Download fort.</translation>
+        <source>Free some space, then resume the download, or choose a cache folder on another disk with HF_HUB_CACHE.</source>
+        <translation>Schaffen Sie Platz, und setzen Sie dann den Download fort, oder wählen Sie mit HF_HUB_CACHE einen Cache-Ordner auf einem anderen Datenträger.</translation>
     </message>
     <message>
-        <source>Free some space, then resume the download; what has arrived is kept.</source>
-        <translation>Schaffen Sie Platz, und setzen Sie dann den Download fort; was angekommen ist, bleibt erhalten.</translation>
+        <source>Free some space, then resume the download.</source>
+        <translation>Schaffen Sie Platz, und setzen Sie dann den Download fort.</translation>
     </message>
     <message>
         <source>Free space or change its permissions, or set {0} to a folder that can be written.</source>
@@ -4978,10 +4974,6 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>The disk is too full: {0} must be free for {1}.</source>
         <translation>Der Datenträger ist zu voll: Für {1} müssen {0} frei sein.</translation>
-    </message>
-    <message>
-        <source>The disk with {0} has {1} GB free; {2} still needs {3} GB.</source>
-        <translation>Der Datenträger mit {0} hat {1} GB frei; {2} braucht noch {3} GB.</translation>
     </message>
     <message>
         <source>The disk with {0} is full.</source>
@@ -5864,8 +5856,8 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         <translation>{0} läuft über transformers.</translation>
     </message>
     <message>
-        <source>{0} still needs {1} GB; the disk with {2} has {3} GB free.</source>
-        <translation>{0} braucht noch {1} GB; der Datenträger mit {2} hat {3} GB frei.</translation>
+        <source>{0} still needs {1}; the disk with {2} has {3} free, and {4} always stay free for other programs.</source>
+        <translation>{0} braucht noch {1}; der Datenträger mit {2} hat {3} frei, und {4} bleiben immer für andere Programme frei.</translation>
     </message>
     <message>
         <source>{0} was deleted or moved while it was being downloaded.</source>

@@ -4482,20 +4482,16 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>それぞれ出力表を持つ五つのヘッド。</translation>
     </message>
     <message>
-        <source>Free some space, or choose a cache folder on another disk with HF_HUB_CACHE.</source>
-        <translation>空きを作るか、HF_HUB_CACHE で別のディスクのキャッシュフォルダーを選んでください。</translation>
-    </message>
-    <message>
         <source>Free some space, or set EYRIE_DATA_DIR to a folder on another disk.</source>
         <translation>空きを作るか、EYRIE_DATA_DIR を別のディスクのフォルダーに設定してください。</translation>
     </message>
     <message>
-        <source>Free some space, then resume the download.</source>
-        <translation>空きを作ってから、ダウンロードを再開してください。</translation>
+        <source>Free some space, then resume the download, or choose a cache folder on another disk with HF_HUB_CACHE.</source>
+        <translation>空きを作ってからダウンロードを再開するか、HF_HUB_CACHE で別のディスクのキャッシュフォルダーを選んでください。</translation>
     </message>
     <message>
-        <source>Free some space, then resume the download; what has arrived is kept.</source>
-        <translation>空きを作ってから、ダウンロードを再開してください。届いた分は残っています。</translation>
+        <source>Free some space, then resume the download.</source>
+        <translation>空きを作ってから、ダウンロードを再開してください。</translation>
     </message>
     <message>
         <source>Free space or change its permissions, or set {0} to a folder that can be written.</source>
@@ -4932,10 +4928,6 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>The disk is too full: {0} must be free for {1}.</source>
         <translation>ディスクの空きが足りません。{1} には {0} の空きが必要です。</translation>
-    </message>
-    <message>
-        <source>The disk with {0} has {1} GB free; {2} still needs {3} GB.</source>
-        <translation>{0} のあるディスクの空きは {1} GB ですが、{2} にはあと {3} GB 必要です。</translation>
     </message>
     <message>
         <source>The disk with {0} is full.</source>
@@ -5818,8 +5810,8 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>{0} は transformers 経由で動きます。</translation>
     </message>
     <message>
-        <source>{0} still needs {1} GB; the disk with {2} has {3} GB free.</source>
-        <translation>{0} にはあと {1} GB 必要ですが、{2} のあるディスクの空きは {3} GB です。</translation>
+        <source>{0} still needs {1}; the disk with {2} has {3} free, and {4} always stay free for other programs.</source>
+        <translation>{0} にはあと {1} 必要です。{2} のあるディスクの空きは {3} で、うち {4} は他のプログラムのために常に空けておきます。</translation>
     </message>
     <message>
         <source>{0} was deleted or moved while it was being downloaded.</source>

@@ -4482,20 +4482,16 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>五个头，各带一个输出表。</translation>
     </message>
     <message>
-        <source>Free some space, or choose a cache folder on another disk with HF_HUB_CACHE.</source>
-        <translation>请腾出空间，或用 HF_HUB_CACHE 选择其他磁盘上的缓存文件夹。</translation>
-    </message>
-    <message>
         <source>Free some space, or set EYRIE_DATA_DIR to a folder on another disk.</source>
         <translation>请腾出空间，或将 EYRIE_DATA_DIR 设为其他磁盘上的文件夹。</translation>
     </message>
     <message>
-        <source>Free some space, then resume the download.</source>
-        <translation>请腾出空间，然后继续下载。</translation>
+        <source>Free some space, then resume the download, or choose a cache folder on another disk with HF_HUB_CACHE.</source>
+        <translation>请腾出空间后继续下载，或用 HF_HUB_CACHE 选择另一个磁盘上的缓存文件夹。</translation>
     </message>
     <message>
-        <source>Free some space, then resume the download; what has arrived is kept.</source>
-        <translation>请腾出空间，然后继续下载；已到达的部分会保留。</translation>
+        <source>Free some space, then resume the download.</source>
+        <translation>请腾出空间，然后继续下载。</translation>
     </message>
     <message>
         <source>Free space or change its permissions, or set {0} to a folder that can be written.</source>
@@ -4932,10 +4928,6 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>The disk is too full: {0} must be free for {1}.</source>
         <translation>磁盘太满：{1} 需要 {0} 可用空间。</translation>
-    </message>
-    <message>
-        <source>The disk with {0} has {1} GB free; {2} still needs {3} GB.</source>
-        <translation>{0} 所在磁盘剩余 {1} GB；{2} 还需要 {3} GB。</translation>
     </message>
     <message>
         <source>The disk with {0} is full.</source>
@@ -5818,8 +5810,8 @@ Send a message, and the guesses behind every token grow here.</source>
         <translation>{0} 通过 transformers 运行。</translation>
     </message>
     <message>
-        <source>{0} still needs {1} GB; the disk with {2} has {3} GB free.</source>
-        <translation>{0} 还需要 {1} GB；{2} 所在磁盘剩余 {3} GB。</translation>
+        <source>{0} still needs {1}; the disk with {2} has {3} free, and {4} always stay free for other programs.</source>
+        <translation>{0} 还需要 {1}；{2} 所在磁盘剩余 {3}，其中 {4} 始终留给其他程序。</translation>
     </message>
     <message>
         <source>{0} was deleted or moved while it was being downloaded.</source>

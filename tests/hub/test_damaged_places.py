@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -222,6 +223,28 @@ def test_files_deleted_under_a_running_download(tmp_path: Path, gone: str) -> No
         assert done.phase is Phase.DONE, done.problem
         got = (Path(done.folder) / "model.safetensors").read_bytes()
         assert got == hub.repositories["org/tiny"].files["model.safetensors"]
+
+
+def test_a_journal_finds_room_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else what came last before it was full would be fetched again."""
+    part = Part(tmp_path / "blob", 10**6, COMMIT)
+    part.open()
+    for start in range(0, 900_000, 100_000):
+        part.keep(start, start + 50_000)
+    part.save()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("engine.hub.part.replace_text", full)
+    for end in (600_000, 850_000):  # fewer ranges, and so a shorter text each time
+        part.keep(0, end)
+        part.save()
+        assert Part(tmp_path / "blob", 10**6, COMMIT).peek() == part.done
+    (tmp_path / f"blob{JOURNAL}").unlink()
+    part.keep(900_000, 950_000)
+    with pytest.raises(EngineError):
+        part.save()
 
 
 def _manifest(*files: tuple[str, bytes, str]) -> Manifest:
