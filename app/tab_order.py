@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QTabWidget, QWidget
 
 
 def in_order(stops: Iterable[QWidget]) -> None:
@@ -22,6 +22,16 @@ def in_order(stops: Iterable[QWidget]) -> None:
     reached = [each for each in stops if each.focusPolicy() & Qt.FocusPolicy.TabFocus]
     for before, after in pairwise(reached):
         QWidget.setTabOrder(before, after)
+
+
+def leave_to_bar(tabs: QTabWidget) -> None:
+    """Let Tab stop at the bar of ``tabs`` alone.
+
+    The widget stands in the order, too, and hands the focus to its bar: what is between the two is
+    jumped over.
+    """
+    tabs.setFocusProxy(None)  # type: ignore[arg-type]
+    tabs.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
 
 def insert_before(place: QWidget, stops: Iterable[QWidget]) -> None:

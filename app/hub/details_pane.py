@@ -24,7 +24,7 @@ from app.hub.quant_picker import QuantPicker
 from app.hub.row_list import Row, RowList, Tone
 from app.language import tr
 from app.language.engine_texts import of_engine
-from app.tab_order import insert_before
+from app.tab_order import insert_before, leave_to_bar
 from app.wrapping_row import WrappingRow
 from engine.protocol.hub import Fit, HeadChoice, PairVerdict, Problem
 
@@ -136,6 +136,7 @@ class DetailsPane(QWidget):
         self.verdict = label(self, "small")
         self.tabs = QTabWidget(self)
         self.tabs.setDocumentMode(True)
+        leave_to_bar(self.tabs)
         self.facts = label(self)
         self.facts.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.facts.setContentsMargins(10, 10, 10, 10)

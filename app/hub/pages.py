@@ -12,6 +12,7 @@ from app.hub.pairs_page import PairsPage
 from app.hub.row_list import RowList
 from app.hub.search_page import SearchPage
 from app.language import tr
+from app.tab_order import leave_to_bar
 
 
 class Pages(QTabWidget):
@@ -24,6 +25,7 @@ class Pages(QTabWidget):
         self.local = LocalPage(client, self, loaded_path)
         self._chosen_in: RowList | None = None
         self.setDocumentMode(True)
+        leave_to_bar(self)
         for page, name in (
             (self.pairs, tr("Hub", "Recommended")),
             (self.search, tr("Hub", "Search the hub")),

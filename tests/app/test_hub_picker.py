@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QUrl
+from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QImage, QTextDocument
-from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
+from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.hub.card_view import CardView, plain_markdown
@@ -91,6 +91,24 @@ def test_it_opens_on_pairs_for_this_machine(qtbot: QtBot, picker: HubDialog) -> 
     assert "Expected speed-up" in picker.pane.facts.text()
     assert rows[0].badge in picker.pairs.list.model().index(0, 0).data(11)  # Qt.AccessibleTextRole
     assert picker.pairs.list.model().index(0, 0).data(ROW) is rows[0]
+
+
+def test_tab_goes_round_through_the_whole_window(qtbot: QtBot, picker: HubDialog) -> None:
+    """By the key itself: a widget that hands its focus on would jump over what stands between the two."""
+    qtbot.waitUntil(lambda: bool(picker.pairs.offers), timeout=WAIT)
+    seen: list[QWidget] = []
+    picker.pairs.list.setFocus()
+    while (at := picker.focusWidget()) not in seen:
+        seen.append(at)
+        qtbot.keyClick(at, Qt.Key.Key_Tab)
+    pane = picker.pane
+    assert {
+        picker.account_button,
+        picker.tabs.tabBar(),
+        picker.pairs.list,
+        pane.heads,
+        pane.tabs.tabBar(),
+    } <= set(seen)
 
 
 def test_heads_come_with_reasons_and_a_wrong_one_cannot_be_taken(qtbot: QtBot, picker: HubDialog) -> None:
