@@ -50,13 +50,17 @@ class Learned:
 Experience = Mapping[Manner, Learned]
 
 
-def as_drawn(samples: Iterable[Sample]) -> tuple[Sample, ...]:
-    """Steps of greedy replies as those of drawn ones are likely to be: the model then takes a token as
-    often as it gives it a share, which is what a drafter says of its guesses. Guesses that are drawn as
-    well stand more often than that, about as often as likely ones do in greedy replies."""
-    return tuple(
-        replace(sample, guesses=tuple((p, depth, p) for p, depth, _ in sample.guesses)) for sample in samples
-    )
+def as_drawn(samples: Iterable[Sample], temperature: float = 1.0) -> tuple[Sample, ...]:
+    """Steps of greedy replies as those of drawn ones are likely to be: at temperature 1 the model takes a
+    token as often as it gives it a share, which is what a drafter says of its guesses; below that the
+    truth lies between. Guesses that are drawn as well stand more often than that, about as often as
+    likely ones do in greedy replies."""
+    share = min(1.0, temperature)
+
+    def guesses(sample: Sample) -> tuple[tuple[float, int, float], ...]:
+        return tuple((p, depth, share * p + (1 - share) * stood) for p, depth, stood in sample.guesses)
+
+    return tuple(replace(sample, guesses=guesses(sample)) for sample in samples)
 
 
 def recall_experience(name: str) -> Experience:

@@ -19,8 +19,9 @@ def forecast(pilot: Pilot) -> Calibration:
     view = pilot.view()
     curve = [start]
     chosen = start
-    for nodes in sorted({*SIZES, limits.nodes}):
-        found = view.outlook(replace(limits, nodes=nodes), limits)
+    sizes = sorted({*SIZES, limits.nodes})
+    outlooks = view.outlooks([replace(limits, nodes=nodes) for nodes in sizes], limits)
+    for nodes, found in zip(sizes, outlooks, strict=True):
         if found is None:
             continue
         point = CurvePoint(nodes, found.tokens, found.seconds, found.gain / plain)

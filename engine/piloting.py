@@ -43,7 +43,7 @@ class Pilots:
             if learned is not None:
                 samples = learned.samples
             elif manner.drawn and not options.get(DRAW.name):  # at load replies were greedy
-                samples = as_drawn(samples)
+                samples = as_drawn(samples, settings.temperature)
             self._pilots[key] = Pilot(
                 replace(self._timing, samples={method.info.id: samples}),
                 method.info.id,

@@ -133,6 +133,8 @@ def test_greedy_steps_promise_nothing_for_drawn_replies(equipment: Equipment) ->
         pilots.get(method, {"nodes": 9}, GREEDY, False, BEGIN).limits.worth == 0 != begin(GREEDY).limits.worth
     )
     assert [g for each in as_drawn(right[:2]) for g in each.guesses] == [(0.25, 1, 0.25)] * 2
+    cool = [g for each in as_drawn(right[:2], 0.6) for g in each.guesses]
+    assert [stood for *_, stood in cool] == pytest.approx([0.15, 0.55])
     # What drawn replies really brought is believed.
     known = {Manner("eagle3", True): Learned(right, {})}
     assert not begin(DRAWING, Pilots(timing, known)).paused
