@@ -144,7 +144,7 @@ class EngineControl(QObject):
         self._wanted = False
         self._client.free()
         self._notices.loading.hide()
-        self._notices.error.hide()
+        self._notices.engine_goes_on()
         self.unloaded.emit(words)
 
     def retire(self) -> None:

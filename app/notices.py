@@ -7,6 +7,7 @@ model is tiny, and why EAGLE cannot be offered.
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum, auto
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
@@ -77,6 +78,14 @@ class LoadingStrip(QWidget):
         self.show()
 
 
+class Source(Enum):
+    """What an error is of, and so what makes it past."""
+
+    REPLY = auto()
+    ENGINE = auto()
+    OTHERS = auto()
+
+
 class NoticeArea(QWidget):
     """Strips that come and go. Knows the client's state; asks the window to act."""
 
@@ -87,8 +96,7 @@ class NoticeArea(QWidget):
     def __init__(self, client: EngineClient, store: SettingsStore, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._store = store
-        self._of_reply = False
-        """Whether the error is a reply's."""
+        self._error_of = Source.OTHERS
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -119,7 +127,7 @@ class NoticeArea(QWidget):
 
     def starting(self) -> None:
         """The engine starts: nothing can be told yet of how long it takes."""
-        self.error.hide()
+        self.engine_goes_on()
         self.engine.hide()
         self.loading.show_progress(tr("Notices", "Starting the engine…"), None)
 
@@ -127,12 +135,17 @@ class NoticeArea(QWidget):
         """The error bar: what happened, what to do next, and a way to try again."""
         offers = (Offer(tr("Notices", "Try again"), retry),) if retry is not None else ()
         text = f"{of_engine(failure.message)} {of_engine(failure.next_step)}".strip()
-        self._of_reply = failure.request_id is not None
+        self._error_of = Source.REPLY if failure.request_id is not None else Source.OTHERS
         self.error.say(text, offers, details_of(failure))
 
     def reply_began(self) -> None:
         """What is said of a reply that failed is over with the next one, which "Try again" would mean."""
-        if self._of_reply:
+        if self._error_of is Source.REPLY:
+            self.error.hide()
+
+    def engine_goes_on(self) -> None:
+        """What was said of the engine and of its replies is over; what failed elsewhere stays to be read."""
+        if self._error_of is not Source.OTHERS:
             self.error.hide()
 
     def say_unloaded(self, text: str) -> None:
@@ -154,7 +167,7 @@ class NoticeArea(QWidget):
     @Slot(object)
     def _on_loaded(self, event: Loaded) -> None:
         self.loading.hide()
-        self.error.hide()
+        self.engine_goes_on()
         model = event.model
         if model.notice:
             self.engine.say(of_engine(model.notice))
@@ -175,11 +188,12 @@ class NoticeArea(QWidget):
         if event.request_id is None:
             self.loading.hide()
             self.show_failure(event, self.reload_requested.emit)
+            self._error_of = Source.ENGINE
 
     @Slot(str)
     def _on_died(self, detail: str) -> None:
         self.loading.hide()
         restart = Offer(tr("Notices", "Restart engine"), self.restart_requested.emit)
         text = tr("Engine", DIED) + " " + tr("Notices", DIED_NEXT)
-        self._of_reply = False
+        self._error_of = Source.ENGINE
         self.error.say(text, (restart,), detail or tr("Notices", "No details are known."))

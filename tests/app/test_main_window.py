@@ -206,6 +206,11 @@ def test_a_failed_reply_says_what_to_do_and_can_be_tried_again(qtbot: QtBot, ope
     window.send_prompt("More")
     assert bar.isVisible(), "what has nothing to do with a reply stays"
     finish(qtbot, window)
+    window.notices.show_failure(Failed("The file could not be read."))
+    window.commands.free.trigger()
+    window.commands.reload.trigger()
+    qtbot.waitUntil(lambda: window.client.model is not None, timeout=20000)
+    assert bar.isVisible(), "and is not taken away by the engine"
 
 
 def test_a_failed_load_can_be_tried_again(qtbot: QtBot, open_window: OpenWindow) -> None:
