@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 FLUSH_MS = 16
 """Shortest time between two flushes: 60 a second."""
-SLOWEST_FLUSH_MS = 32
+SLOWEST_FLUSH_MS = 20
 """Longer, and text that streams in would be seen to stutter."""
 IDLE_MS = 50
 """Time between two looks at the queue while no reply is asked for."""

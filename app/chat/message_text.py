@@ -40,7 +40,7 @@ from app.markdown.writing import DocumentWriter
 
 SLOW_READING = 0.005
 """Seconds. A tail that takes longer to read is read less often, but still often enough to look smooth."""
-SMOOTH = 0.03
+SMOOTH = 0.024
 """From one reading to the next. The tree is drawn in between, and together they must stay below 50 ms."""
 LEAST_REST = 0.004
 HEAVY_READING = 0.1
