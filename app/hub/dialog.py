@@ -332,7 +332,7 @@ class HubDialog(QDialog):
             if event.request_id == self._finding:
                 self.pane.heads_title.setText(tr("Hub", "EAGLE head"))
             else:
-                self.pane.card.show_card("")
+                self.pane.card.clear()  # nobody knows whether there is one
             self.pane.show_problem(problem)
         elif not event.request_id:
             died = problem == DIED
