@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.hub.content import Contents
 from engine.hub.fit import from_parameters
-from engine.hub.problems import HubError
+from engine.hub.problems import HubError, UnreachableError
 from engine.protocol.hub import CataloguePair, LocalEntry, Machine, PairOffer, Verdict
 
 _ORDER = {Verdict.FITS: 0, Verdict.TIGHT: 1, Verdict.UNKNOWN: 2, Verdict.NO: 3}
@@ -55,7 +55,10 @@ def arrange(made: Iterable[PairOffer], machine: Machine) -> tuple[PairOffer, ...
 
 
 def exact(offer: PairOffer, contents: Contents, machine: Machine, loaded_bytes: int) -> PairOffer | None:
-    """The offer with its memory from the tensors themselves; None where they cannot be looked at."""
+    """The offer with its memory from the tensors themselves; None where they cannot be looked at.
+
+    :raises UnreachableError: nor would those of other offers be.
+    """
     pair = offer.pair
     try:
         target = (
@@ -68,6 +71,8 @@ def exact(offer: PairOffer, contents: Contents, machine: Machine, loaded_bytes: 
             if offer.head_folder
             else contents.of_repository(pair.head)
         )
+    except UnreachableError:
+        raise
     except HubError:
         return None
     fit = contents.fit(machine, target, head, loaded_bytes, pair.parameters)

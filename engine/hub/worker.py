@@ -201,7 +201,10 @@ class HubWorker:
         for place, offer in enumerate(made[:EXACT_OFFERS]):
             if self._ending.is_set() or self._place.offline:
                 return
-            better = exact(offer, self._contents, here, self._loaded_bytes)
+            try:
+                better = exact(offer, self._contents, here, self._loaded_bytes)
+            except UnreachableError:  # every other one would be waited for as long
+                return
             if better is not None:
                 known[place] = better
                 self.send(Catalogue(here, arrange(known, here), problem))

@@ -15,6 +15,7 @@ from huggingface_hub import constants
 
 from engine.hub.content import folder_content
 from engine.hub.place import HubPlace
+from engine.hub.problems import UnreachableError
 from engine.hub.tokens import Tokens
 from engine.hub.worker import HubWorker
 from engine.protocol import Shutdown
@@ -198,6 +199,21 @@ def test_a_pair_is_fetched_listed_and_deleted(line: Line) -> None:
     line.tell(Browse())
     queued = line.wait(Queue).downloads
     assert [state.repo_id for state in queued] == [TARGET], "what was deleted is not called ready any more"
+
+
+def test_a_first_start_without_a_network_shows_all_that_is_known(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def unreachable(repo_id: str) -> None:
+        asked.append(repo_id)
+        raise UnreachableError("Nobody answers.", "Check the connection.")
+
+    monkeypatch.setattr(line.worker._contents, "of_repository", unreachable)
+    line.worker._browse(Browse())
+    assert line.wait(Catalogue).offers and line.wait(Account).name == ""
+    assert len(asked) == 1, "one that hangs is not waited for six times"
 
 
 def test_browsing_shows_the_catalogue_for_this_machine(line: Line) -> None:
