@@ -281,7 +281,7 @@ def delete_model(cache: Path, repo_id: str, commit: str) -> int:
             freed = int(strategy.expected_freed_size)
             strategy.execute()
     except (OSError, ValueError) as error:  # also of another repository, which cannot be read
-        words = getattr(error, "strerror", None) or error
+        words = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else str(error)
         raise _undeleted(f"{repo_id} cannot be deleted: {words}.", top) from error
     if freed is None and not (top / "snapshots" / commit).exists():
         raise EngineError(f"The cache does not hold {repo_id} at {commit[:8]}.", "Refresh the list.")
