@@ -28,6 +28,8 @@ DIED_NEXT = mark("Notices", "What was received is kept.")
 NO_HEAD = mark(
     "Notices", "No EAGLE head is loaded for this model, so replies are decoded one token at a time."
 )
+DOWNLOADS = 4
+"""That ended and are told of at a time, the latest."""
 
 
 def details_of(failure: Failed) -> str:
@@ -92,6 +94,7 @@ class NoticeArea(QWidget):
     restart_requested = Signal()
     reload_requested = Signal()
     cancel_requested = Signal()
+    downloads_requested = Signal()
 
     def __init__(self, client: EngineClient, store: SettingsStore, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -111,12 +114,17 @@ class NoticeArea(QWidget):
         self.chats = Banner(error=True)
         self.engine = Banner()
         self.head = Banner()
+        self.downloads = Banner()
+        self._downloads: dict[str, str] = {}
+        """What is said of downloads that ended, by repository."""
         self.demo = Banner()
         self.loading.cancelled.connect(self.cancel_requested)
         for strip in (
-            self.loading, self.files, self.error, self.crash, self.chats, self.settings, self.engine, self.head, self.demo,
+            self.loading, self.files, self.error, self.crash, self.chats, self.settings, self.engine, self.head,
+            self.downloads, self.demo,
         ):  # fmt: skip
             column.addWidget(strip)
+        self.downloads.dismissed.connect(self.downloads_seen)
         self.demo.dismissed.connect(lambda: store.update(demo_notice_dismissed=True))
         client.loading.connect(self._on_loading)
         client.loaded.connect(self._on_loaded)
@@ -159,6 +167,32 @@ class NoticeArea(QWidget):
             self.chats.say(text)
         else:
             self.chats.hide()
+
+    @Slot()
+    def downloads_seen(self) -> None:
+        """What ended so far is known."""
+        self._downloads.clear()
+        self.downloads.hide()
+
+    @Slot(str)
+    def download_began(self, repo_id: str) -> None:
+        """What was said of its last end is over."""
+        if self._downloads.pop(repo_id, ""):
+            self._show_downloads()
+
+    def download_ended(self, repo_id: str, text: str) -> None:
+        """A download is there, or stopped; what was said of others stays until it is dismissed."""
+        self._downloads.pop(repo_id, "")
+        self._downloads[repo_id] = text
+        self._show_downloads()
+
+    def _show_downloads(self) -> None:
+        if not self._downloads:
+            self.downloads.hide()
+            return
+        lines = list(self._downloads.values())[-DOWNLOADS:]
+        offer = Offer(tr("Notices", "Show the downloads"), self.downloads_requested.emit)
+        self.downloads.say("\n".join(lines), (offer,))
 
     @Slot(object)
     def _on_loading(self, event: Loading) -> None:

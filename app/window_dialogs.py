@@ -15,6 +15,7 @@ from app.command_palette import CommandPalette
 from app.compare.dialog import CompareDialog
 from app.compare.shelf import Shelf
 from app.diagnostics import about_text, diagnostics
+from app.hub.activity import DownloadButton
 from app.hub.client import HubClient, hub_transport
 from app.hub.dialog import HubDialog
 from app.language import tr
@@ -60,6 +61,12 @@ class WindowDialogs(QObject):
         self.compare: CompareDialog | None = None
         self.hub: HubDialog | None = None
         self.hub_client = HubClient(hub or (lambda: hub_transport(frame.folder)), self)
+        self.downloads = DownloadButton(self.hub_client, frame)
+        self.downloads.clicked.connect(self.open_downloads)
+        self.downloads.ended.connect(self._on_download_ended)
+        self.downloads.began.connect(frame.notices.download_began)
+        frame.notices.downloads_requested.connect(self.open_downloads)
+        frame.statusBar().addPermanentWidget(self.downloads)
         self.licence: LicenceDialog | None = None
         self.settings: SettingsDialog | None = None
         self.palette: CommandPalette | None = None
@@ -123,6 +130,17 @@ class WindowDialogs(QObject):
         self.hub.show()
         self.hub.raise_()
         self.hub.activateWindow()
+        self._frame.notices.downloads_seen()
+
+    def open_downloads(self) -> None:
+        """The same, at the downloads."""
+        self.open_hub()
+        assert self.hub is not None
+        self.hub.show_downloads()
+
+    def _on_download_ended(self, repo_id: str, text: str) -> None:
+        if self.hub is None or not self.hub.isVisible():  # it says so itself
+            self._frame.notices.download_ended(repo_id, text)
 
     def _loaded_bytes(self) -> int:
         model = self._frame.client.model

@@ -164,6 +164,10 @@ class HubDialog(QDialog):
         super().resizeEvent(event)
         self.queue.fit_height()
 
+    def show_downloads(self) -> None:
+        """Lead to the downloads, once the window is open."""
+        self.queue.take_focus()
+
     def _browse(self) -> None:
         self.client.send(Browse(self._loaded_bytes(), self._engine_pid()))
 

@@ -250,6 +250,7 @@ class QueuePanel(QWidget):
         client.queue.connect(self._on_queue)
         client.failed.connect(self._on_failed)
         self._free_disk = 0
+        self._wants_focus = False
         self._silence = QTimer(self)
         self._silence.setSingleShot(True)
         self._silence.setInterval(SILENT_MS)
@@ -307,6 +308,14 @@ class QueuePanel(QWidget):
         self.title.show_text(words.joined(_summary(states), free))
         self.setVisible(bool(states))
         self.fit_height()
+        if self._wants_focus and ordered:
+            self._wants_focus = False
+            self.rows[ordered[0].download_id].pause.setFocus()
+
+    def take_focus(self) -> None:
+        """Lead to the first download, as soon as it is known."""
+        self._wants_focus = True
+        self._show(self.states)
 
     def _ask(self, command: HubCommand) -> None:
         self._client.send(command)

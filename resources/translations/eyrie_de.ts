@@ -1497,6 +1497,13 @@
         <source>Download {size}</source>
         <translation>{size} herunterladen</translation>
     </message>
+    <message numerus="yes">
+        <source>Downloading %n models</source>
+        <translation>
+            <numerusform>%n Modell wird heruntergeladen</numerusform>
+            <numerusform>%n Modelle werden heruntergeladen</numerusform>
+        </translation>
+    </message>
     <message>
         <source>Downloads</source>
         <translation>Downloads</translation>
@@ -1759,6 +1766,10 @@
     <message>
         <source>Searching…</source>
         <translation>Suche läuft…</translation>
+    </message>
+    <message>
+        <source>Show the downloads</source>
+        <translation>Downloads zeigen</translation>
     </message>
     <message>
         <source>Size</source>
@@ -2026,6 +2037,10 @@
     <message>
         <source>{done} of {total}</source>
         <translation>{done} von {total}</translation>
+    </message>
+    <message>
+        <source>{downloads}, {share}</source>
+        <translation>{downloads}, {share}</translation>
     </message>
     <message>
         <source>{factor}× ({source})</source>
@@ -2669,6 +2684,10 @@
     <message>
         <source>Restart engine</source>
         <translation>Engine neu starten</translation>
+    </message>
+    <message>
+        <source>Show the downloads</source>
+        <translation>Downloads zeigen</translation>
     </message>
     <message>
         <source>Something unexpected went wrong: {kind}.</source>

@@ -1478,6 +1478,12 @@
         <source>Download {size}</source>
         <translation>{size} をダウンロード</translation>
     </message>
+    <message numerus="yes">
+        <source>Downloading %n models</source>
+        <translation>
+            <numerusform>%n 個のモデルをダウンロード中</numerusform>
+        </translation>
+    </message>
     <message>
         <source>Downloads</source>
         <translation>ダウンロード</translation>
@@ -1741,6 +1747,10 @@
         <translation>検索しています…</translation>
     </message>
     <message>
+        <source>Show the downloads</source>
+        <translation>ダウンロードを表示</translation>
+    </message>
+    <message>
         <source>Size</source>
         <translation>サイズ</translation>
     </message>
@@ -2001,6 +2011,10 @@
     <message>
         <source>{done} of {total}</source>
         <translation>{done}/{total}</translation>
+    </message>
+    <message>
+        <source>{downloads}, {share}</source>
+        <translation>{downloads}、{share}</translation>
     </message>
     <message>
         <source>{factor}× ({source})</source>
@@ -2643,6 +2657,10 @@
     <message>
         <source>Restart engine</source>
         <translation>エンジンを再起動</translation>
+    </message>
+    <message>
+        <source>Show the downloads</source>
+        <translation>ダウンロードを表示</translation>
     </message>
     <message>
         <source>Something unexpected went wrong: {kind}.</source>

@@ -1478,6 +1478,12 @@
         <source>Download {size}</source>
         <translation>下载 {size}</translation>
     </message>
+    <message numerus="yes">
+        <source>Downloading %n models</source>
+        <translation>
+            <numerusform>正在下载 %n 个模型</numerusform>
+        </translation>
+    </message>
     <message>
         <source>Downloads</source>
         <translation>下载</translation>
@@ -1741,6 +1747,10 @@
         <translation>正在搜索…</translation>
     </message>
     <message>
+        <source>Show the downloads</source>
+        <translation>显示下载</translation>
+    </message>
+    <message>
         <source>Size</source>
         <translation>大小</translation>
     </message>
@@ -2001,6 +2011,10 @@
     <message>
         <source>{done} of {total}</source>
         <translation>{done} / {total}</translation>
+    </message>
+    <message>
+        <source>{downloads}, {share}</source>
+        <translation>{downloads}，{share}</translation>
     </message>
     <message>
         <source>{factor}× ({source})</source>
@@ -2643,6 +2657,10 @@
     <message>
         <source>Restart engine</source>
         <translation>重新启动引擎</translation>
+    </message>
+    <message>
+        <source>Show the downloads</source>
+        <translation>显示下载</translation>
     </message>
     <message>
         <source>Something unexpected went wrong: {kind}.</source>
