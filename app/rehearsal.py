@@ -188,11 +188,13 @@ class RehearsalEngine:
         whole = script.reply(request)
         tally = Tally()
         sent: list[str] = []
+        ids: list[int] = []
         first = time.perf_counter() - begun
         due = time.perf_counter()
         for step in self._steps(request.request_id, tokens, tally):
             emit(step)
             sent.extend(piece.text for piece in step.pieces)
+            ids.extend(piece.token_id for piece in step.pieces)
             if script.crash_after is not None and step.index >= script.crash_after:
                 return False
             if script.reply_problem is not None and step.index >= script.problem_after:
@@ -213,7 +215,7 @@ class RehearsalEngine:
                 request.request_id,
                 reason,
                 tally.stats(request, len(sent), first, decode),
-                tuple(token_id(token) for token in sent),
+                tuple(ids),
                 text,
             )
         )
