@@ -14,19 +14,19 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from engine.calibration.experience import Experience
+from engine.calibration.pilot import Pilot
+from engine.calibration.piloting import Pilots
+from engine.calibration.timing import Timing
+from engine.calibration.tuning import Tuning
 from engine.drafting.drafter import Drafter, Options, TreeLimits
 from engine.drafting.method import Method, Methods
 from engine.errors import PromptError
-from engine.experience import Experience
 from engine.models.decoder import Decoder
-from engine.pilot import Pilot
-from engine.piloting import Pilots
 from engine.protocol import FinishReason, GenerationSettings, StepTimes
 from engine.sampling import Sampler
 from engine.target_rows import Opinion, TargetRows
-from engine.timing import Timing
 from engine.tree import DraftTree
-from engine.tuning import Tuning
 
 PREFILL_ROWS = 128
 """Prompt tokens of one pass: long enough for matrix products, short enough to stop soon."""

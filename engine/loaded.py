@@ -9,13 +9,14 @@ from typing import cast
 
 import torch
 
-from engine.calibration import forget_timing, timing_for
+from engine.calibration.at_load import forget_timing, timing_for
+from engine.calibration.experience import keep_experience, recall_experience
+from engine.calibration.timing import Timing
 from engine.drafting.drafter import TreeLimits
 from engine.drafting.method import Equipment, Methods
 from engine.drafting.registry import METHODS, methods_for
 from engine.equipping import DraftTarget, equip
 from engine.errors import EngineError, ModelError, ResourceError
-from engine.experience import keep_experience, recall_experience
 from engine.generation import Session
 from engine.heads.inference import EagleInference
 from engine.models.building import ConversionCancelled
@@ -29,7 +30,6 @@ from engine.protocol import Load, Message, ModelInfo
 from engine.remembered import identity
 from engine.spare_memory import give_back
 from engine.target import load_target
-from engine.timing import Timing
 from engine.tokenizing import Tokenizer
 
 Progress = Callable[[str, float | None], None]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
 
-from engine.forecast import forecast
+from engine.calibration.forecast import forecast
 from engine.generation import Session, StepRecord, Switches
 from engine.protocol import (
     Bonus,

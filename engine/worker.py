@@ -15,8 +15,8 @@ import traceback
 from multiprocessing.connection import Client
 from typing import Protocol
 
+from engine.calibration.forecast import forecast
 from engine.errors import EngineError, PromptError
-from engine.forecast import forecast
 from engine.generation import Session, Switches
 from engine.loaded import LoadCancelled, LoadedModel, device_name, explain, load_model
 from engine.margin import measure_margin

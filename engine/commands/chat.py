@@ -7,7 +7,7 @@ import sys
 import unicodedata
 from collections.abc import Callable
 
-from engine.calibration import explain
+from engine.calibration.at_load import explain
 from engine.commands.method_options import generation_fields
 from engine.errors import PromptError
 from engine.generation import Session, Switches

@@ -101,8 +101,8 @@ class HubWorker:
         self._queueing = threading.Lock()
         self._ending = threading.Event()
         self._loaded_bytes = 0
-        self._latest: dict[type, int] = {}
-        """The newest request of a kind: what older ones still find is not sent."""
+        self._latest: dict[tuple[type, str], int] = {}
+        """The newest request of a kind and asker: what older ones still find is not sent."""
 
     def run(self) -> None:
         """Serve until Shutdown or until the application is gone."""
@@ -119,7 +119,7 @@ class HubWorker:
                 if isinstance(command, Shutdown):
                     break
                 if isinstance(command, Search | LookAt | FindHeads):
-                    self._latest[type(command)] = command.request_id
+                    self._latest[_asked_by(command)] = command.request_id
                 if isinstance(command, Fetch | Pause | Resume | Cancel):
                     self._serve(command)  # at once, and in order
                 elif isinstance(command, EnterToken):
@@ -175,7 +175,7 @@ class HubWorker:
         self.send(HubFailed(getattr(command, "request_id", 0), problem))
 
     def _is_latest(self, command: Search | LookAt | FindHeads) -> bool:
-        return self._latest.get(type(command)) == command.request_id and not self._ending.is_set()
+        return self._latest.get(_asked_by(command)) == command.request_id and not self._ending.is_set()
 
     def _send_local(self) -> tuple[LocalEntry, ...]:
         """Tell what lies here, and return it. One at a time: an older list never follows a newer one."""
@@ -348,6 +348,10 @@ class HubWorker:
             states = self._downloads.states()
             self.send(Queue(states, free_disk(self._place.cache)))
         return states
+
+
+def _asked_by(command: Search | LookAt | FindHeads) -> tuple[type, str]:
+    return type(command), getattr(command, "asker", "")
 
 
 def connect(address: str) -> None:

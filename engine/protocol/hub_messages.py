@@ -64,6 +64,8 @@ class FindHeads:
     request_id: int
     target: str
     """A repository, or the path of a local model."""
+    asker: str = ""
+    """Which window asks: a newer request takes the place of an older one of the same window only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from engine.calibration.outlook import SUPPORT
+from engine.calibration.timing import Sample, Timing
 from engine.drafting.method import Methods
-from engine.outlook import SUPPORT
-from engine.timing import Sample, Timing
 
 PAYS, LOSES = True, False
 _PASS = 0.002
@@ -24,7 +24,7 @@ def known_timing(methods: Methods, pays: bool, slower: float = 1.0) -> Timing:
 
 
 class KnownMachine:
-    """In the place of :func:`engine.calibration.timing_for`."""
+    """In the place of :func:`engine.calibration.at_load.timing_for`."""
 
     def __init__(self, pays: bool) -> None:
         self.pays = pays

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from engine.calibration.pilot import Pilot as RealPilot
+from engine.calibration.timing import ORDINARY, Timing, sample_of
 from engine.drafting.drafter import TreeLimits
-from engine.pilot import Pilot as RealPilot
-from engine.timing import ORDINARY, Timing, sample_of
 from engine.tree import DraftTree
 
 Pilot = partial(RealPilot, now=lambda: 0.0)

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from engine import generation, tuning
+from engine import generation
+from engine.calibration import tuning
+from engine.calibration.pilot import PAUSE, Pilot
+from engine.calibration.timing import Sample, Timing
 from engine.drafting.drafter import TreeLimits
 from engine.drafting.method import Equipment
 from engine.drafting.registry import METHODS, methods_for
 from engine.generation import Session
-from engine.pilot import PAUSE, Pilot
 from engine.protocol import GenerationSettings
-from engine.timing import Sample, Timing
 from tests.engine import simulated_machine, tiny
 from tests.engine.test_methods import LOSSLESS, decoder, equipment, ids_of, run
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from engine import calibration, passes, proposals
-from engine.calibration import explain, measure, timing_for
+from engine.calibration import at_load, passes, proposals
+from engine.calibration.at_load import explain, measure, timing_for
+from engine.calibration.outlook import SUPPORT
+from engine.calibration.timing import Timing
 from engine.drafting.method import Equipment, Methods
 from engine.drafting.registry import methods_for
 from engine.generation import Session
 from engine.models.decoder import Decoder
-from engine.outlook import SUPPORT
 from engine.protocol import GenerationSettings
-from engine.timing import Timing
 from tests.engine import tiny
 
 TEXT = [2, *torch.randint(3, 90, (80,), generator=torch.Generator().manual_seed(0)).tolist()]
@@ -38,7 +38,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proposals, "DRAFT_SECONDS", 0.05)
     # A busy machine would be measured for longer, and not kept; what that needs is tested with a clock of its own.
     monkeypatch.setattr(passes, "AGREE", 100.0)
-    monkeypatch.setattr(calibration, "EVEN", 1000.0)
+    monkeypatch.setattr(at_load, "EVEN", 1000.0)
 
 
 def test_a_measured_machine(decoder: Decoder, methods: Methods) -> None:
@@ -71,10 +71,10 @@ def test_it_is_kept_and_read_again(
     def refuse(*_: Any) -> Timing:
         raise AssertionError("measured again")
 
-    real = calibration.measure
-    monkeypatch.setattr(calibration, "measure", refuse)
+    real = at_load.measure
+    monkeypatch.setattr(at_load, "measure", refuse)
     assert timing_for(decoder, methods, tiny.LIMITS, TEXT, "tiny") == first
-    monkeypatch.setattr(calibration, "measure", real)
+    monkeypatch.setattr(at_load, "measure", real)
     timing_for(decoder, methods, tiny.LIMITS, TEXT, "another")
     assert len(list(data_dir.rglob("timings/*.json"))) == 2
     damaged = first_file.replace('"rows": [[1, ', '"rows": [[3, ')

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from engine import calibration, passes
-from engine.calibration import forget_timing, measure, timing_for
+from engine.calibration import at_load, passes
+from engine.calibration.at_load import forget_timing, measure, timing_for
+from engine.calibration.passes import LONGEST, ROWS_SECONDS, time_passes
+from engine.calibration.timing import WITNESSES, Clock, Timing
 from engine.drafting.eagle import EagleDrafter
 from engine.drafting.method import Methods
 from engine.models.decoder import Decoder
-from engine.passes import LONGEST, ROWS_SECONDS, time_passes
-from engine.timing import WITNESSES, Clock, Timing
 from tests.engine import tiny
 from tests.engine.test_calibration import TEXT, decoder, methods
 
@@ -148,7 +148,7 @@ def test_proposals_of_a_slow_moment_are_timed_again(
         base, level = found.draft["eagle3"]
         assert found.steady and base + 3 * level == pytest.approx(BASE + 3 * LEVEL, rel=0.05)
         assert machine.now - begun > 2  # it was slow when they were timed at first
-        patch.setattr(calibration, "TRIES", 1)
+        patch.setattr(at_load, "TRIES", 1)
         first.clear()
         found = measure(decoder, methods, tiny.LIMITS, TEXT, machine.clock)
         worst = max(base + 3 * level for base, level in found.draft.values())

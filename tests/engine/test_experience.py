@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.drafting.drafter import TreeLimits
-from engine.drafting.method import Equipment
-from engine.drafting.registry import METHODS, methods_for
-from engine.experience import (
+from engine.calibration.experience import (
     DRAWN,
     ENOUGH,
     KEPT,
@@ -22,14 +19,17 @@ from engine.experience import (
     keep_experience,
     recall_experience,
 )
+from engine.calibration.pilot import PROBE_NODES, Freedom
+from engine.calibration.piloting import Pilots
+from engine.calibration.timing import WITNESSES, Sample, Timing
+from engine.drafting.drafter import TreeLimits
+from engine.drafting.method import Equipment
+from engine.drafting.registry import METHODS, methods_for
 from engine.generation import Switches
 from engine.loaded import LoadedModel
-from engine.pilot import PROBE_NODES, Freedom
-from engine.piloting import Pilots
 from engine.protocol import Generate
 from engine.remembered import keep
 from engine.settings import GenerationSettings
-from engine.timing import WITNESSES, Sample, Timing
 from engine.worker import Worker
 from tests.engine import tiny
 from tests.engine.known_times import known_timing

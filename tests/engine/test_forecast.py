@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from engine.calibration.forecast import forecast
+from engine.calibration.pilot import Freedom
+from engine.calibration.timing import Timing
 from engine.drafting.drafter import TreeLimits
-from engine.forecast import forecast
-from engine.pilot import Freedom
-from engine.timing import Timing
 from tests.engine.simulated_machine import Machine, Pilot
 from tests.engine.test_pilot import ALL, BEGIN
 

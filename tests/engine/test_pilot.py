@@ -8,11 +8,11 @@ from statistics import fmean
 
 import pytest
 
+from engine.calibration.ledger import CAP
+from engine.calibration.pilot import FRESH, PAUSE, PROBE_DEPTH, PROBE_NODES, PROBES, Freedom
+from engine.calibration.timing import Clock, Timing, sample_of
 from engine.drafting.drafter import TreeLimits
 from engine.drafting.tree_shapes import EAGLE_MC_SIM_7B_63
-from engine.ledger import CAP
-from engine.pilot import FRESH, PAUSE, PROBE_DEPTH, PROBE_NODES, PROBES, Freedom
-from engine.timing import Clock, Timing, sample_of
 from engine.tree import DraftTree
 from tests.engine.simulated_machine import Machine, Pilot
 

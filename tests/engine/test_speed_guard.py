@@ -12,8 +12,8 @@ from statistics import fmean
 
 import pytest
 
+from engine.calibration.pilot import Freedom
 from engine.drafting.drafter import TreeLimits
-from engine.pilot import Freedom
 from tests.engine.simulated_machine import Machine, Mood, Pilot, Reply
 
 GOOD, BAD = (0.7, 0.95), (0.0, 0.15)

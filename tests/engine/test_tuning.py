@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from engine.calibration.pilot import Freedom
+from engine.calibration.tuning import open_tunings
 from engine.drafting.drafter import TreeLimits
 from engine.drafting.registry import METHODS
-from engine.pilot import Freedom
-from engine.tuning import open_tunings
 from tests.engine.simulated_machine import Machine, Pilot
 
 GOOD = Machine(row=0.05, base=0.1, level=0.05, low=0.4, high=0.7, seed=4)

@@ -11,8 +11,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from engine.calibration.pilot import PAUSE
 from engine.heads.checkpoint import write_eagle3
-from engine.pilot import PAUSE
 from engine.protocol import (
     Calibrate,
     Calibrated,

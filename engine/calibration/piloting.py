@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from engine.calibration.experience import Experience, Manner, as_drawn
+from engine.calibration.pilot import Freedom, Pilot
+from engine.calibration.timing import Timing
+from engine.calibration.tuning import open_tunings
 from engine.drafting.drafter import Options, TreeLimits
 from engine.drafting.method import Method
 from engine.drafting.static_growth import DRAW
-from engine.experience import Experience, Manner, as_drawn
-from engine.pilot import Freedom, Pilot
 from engine.settings import GenerationSettings, SettingValue
-from engine.timing import Timing
-from engine.tuning import open_tunings
 
 
 class Pilots:

@@ -8,15 +8,15 @@ from statistics import median
 import torch
 from torch import Tensor
 
+from engine.calibration.outlook import SUPPORT
+from engine.calibration.timing import Sample, Timing, sample_of
 from engine.drafting.drafter import Drafter, TreeLimits
 from engine.drafting.method import Methods
 from engine.models.cache import KVCache
 from engine.models.decoder import Decoder
-from engine.outlook import SUPPORT
 from engine.sampling import Sampler
 from engine.settings import GenerationSettings
 from engine.target_rows import TargetRows
-from engine.timing import Sample, Timing, sample_of
 
 DRAFT_SECONDS = 0.6
 OTHER_SECONDS = 0.1

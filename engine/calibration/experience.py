@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
+from engine.calibration.timing import Sample, sample_from
 from engine.remembered import keep, recall
 from engine.settings import GenerationSettings, SettingValue
-from engine.timing import Sample, sample_from
 
 KIND, VERSION = "experience", 1
 """Of the file and its contents."""
@@ -64,7 +64,7 @@ def as_drawn(samples: Iterable[Sample], temperature: float = 1.0) -> tuple[Sampl
 
 
 def recall_experience(name: str) -> Experience:
-    """What was kept under ``name``; see :func:`engine.calibration.timing_for`."""
+    """What was kept under ``name``; see :func:`engine.calibration.at_load.timing_for`."""
     return recall(KIND, name, _read) or {}
 
 

@@ -1,9 +1,9 @@
 """Measures this machine at load, in a few seconds, and keeps what it found.
 
-First the target alone, over more and more rows (:mod:`engine.passes`). Then every
+First the target alone, over more and more rows (:mod:`engine.calibration.passes`). Then every
 method's drafter, over larger trees than it will use, on a text of which the answers are
-the target's own (:mod:`engine.proposals`): the default method's for longer, the others' for a few
-steps, which show what they cost and whether they are worth a try. :mod:`engine.pilot` takes it from there.
+the target's own (:mod:`engine.calibration.proposals`): the default method's for longer, the others' for a few
+steps, which show what they cost and whether they are worth a try. :mod:`engine.calibration.pilot` takes it from there.
 
 What counts are ratios, so all of this must have met the same machine. A plain pass before and
 after the proposals of each method tells, and so do the passes in between: where they do not take what
@@ -19,14 +19,14 @@ from time import perf_counter
 
 import torch
 
+from engine.calibration.passes import EVEN, pace, time_passes
+from engine.calibration.pilot import Pilot
+from engine.calibration.proposals import Proposals, read
+from engine.calibration.timing import Sample, Timing, sample_from
 from engine.drafting.drafter import TreeLimits
 from engine.drafting.method import Methods
 from engine.models.decoder import Decoder
-from engine.passes import EVEN, pace, time_passes
-from engine.pilot import Pilot
-from engine.proposals import Proposals, read
 from engine.remembered import forget, remembered
-from engine.timing import Sample, Timing, sample_from
 
 PROMPT_TOKENS = 64
 TRIES = 3

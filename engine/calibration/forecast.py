@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.pilot import Pilot
+from engine.calibration.pilot import Pilot
 from engine.protocol import Calibration, CurvePoint
 
 SIZES = (2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.calibration.timing import Clock, Sample
 from engine.drafting.drafter import TreeLimits
-from engine.timing import Clock, Sample
 
 WINDOW = 160
 """Steps that are remembered."""

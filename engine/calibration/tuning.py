@@ -1,6 +1,6 @@
 """Settings of a method that only a trial can judge: which combination is in use, and which is tried next.
 
-What a smaller tree would have brought can be told from a larger one (:mod:`engine.outlook`).
+What a smaller tree would have brought can be told from a larger one (:mod:`engine.calibration.outlook`).
 How wide a window should be, or how many children a node should have, cannot: other values draft
 other guesses. So each combination has a memory of its own, and another one is run for
 some steps now and then, while there is something to pay for it with.
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from engine.outlook import Memory
+from engine.calibration.outlook import Memory
+from engine.calibration.timing import Sample
 from engine.settings import SettingValue
-from engine.timing import Sample
 
 Tuning = Mapping[str, SettingValue]
 

@@ -1,11 +1,11 @@
 """How much to draft, step by step, and when not to: whatever gives the most tokens a second.
 
-The pilot remembers recent guesses (:mod:`engine.outlook`) and times (:mod:`engine.timing`),
+The pilot remembers recent guesses (:mod:`engine.calibration.outlook`) and times (:mod:`engine.calibration.timing`),
 asks what other sizes would have brought, and now and then drafts a larger tree to know
 about that too.
 
 Drafting that loses is stopped early, by what it has cost so far and by what the next step
-would cost if nothing of it were accepted (:mod:`engine.ledger`). It is tried again after
+would cost if nothing of it were accepted (:mod:`engine.calibration.ledger`). It is tried again after
 a pause, twice as long each time that it still does not pay, and only when that can be afforded.
 Texts differ: what was too hard to guess in one reply may be easy in the next, so a new reply
 ends a pause early. A new try begins with small trees, which cost little if nothing comes of them.
@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 
+from engine.calibration.experience import ENOUGH, KEPT, Learned
+from engine.calibration.ledger import CAP, RETRY, Ledger
+from engine.calibration.outlook import Outlook, View
+from engine.calibration.timing import Clock, Timing, sample_of
+from engine.calibration.tuning import Tuning, Tunings
 from engine.drafting.drafter import Options, TreeLimits
-from engine.experience import ENOUGH, KEPT, Learned
-from engine.ledger import CAP, RETRY, Ledger
-from engine.outlook import Outlook, View
-from engine.timing import Clock, Timing, sample_of
 from engine.tree import DraftTree
-from engine.tuning import Tuning, Tunings
 
 EVERY = 32
 """Steps from one choice of sizes to the next."""
@@ -88,7 +88,7 @@ class Pilot:
         method's, for people; ``tunings`` are combinations of settings that only trials can judge, of
         which ``begin`` is in use at first; ``now`` tells the seconds that choosing takes. ``promise``:
         the timing's samples are of steps like those to come; ``experienced``: they are even of earlier
-        chats, and nothing has to be tried out. ``weighs``: the drafter lets in the likeliest guesses first, see :func:`engine.timing.sample_of`."""
+        chats, and nothing has to be tried out. ``weighs``: the drafter lets in the likeliest guesses first, see :func:`engine.calibration.timing.sample_of`."""
         self.method = method
         self._now = now
         self.name = name
