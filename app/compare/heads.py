@@ -15,6 +15,8 @@ from app.language import tr, tr_n
 from engine.protocol.hub import PairVerdict
 from engine.protocol.hub_messages import FindHeads, Heads, HubFailed
 
+ASKER = "compare"
+
 
 class HeadFinder(QObject):
     said = Signal(str)
@@ -42,7 +44,7 @@ class HeadFinder(QObject):
             self.said.emit(tr("Compare", "Load a model first, or choose a head's folder."))
             return
         self._asked = self._hub.next_id()
-        self._hub.send(FindHeads(self._asked, model.path))
+        self._hub.send(FindHeads(self._asked, model.path, ASKER))
         self.said.emit(tr("Compare", "Looking for heads on this computer…"))
 
     @Slot(object)

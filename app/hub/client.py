@@ -76,8 +76,8 @@ class HubClient(QObject):
         self._make_transport = make_transport
         self._link: Link | None = None
         self._last_id = 0
-        self._open: dict[type, int] = {}
-        """The latest request of a kind, until it is answered."""
+        self._open: dict[tuple[type, str], int] = {}
+        """The latest request of a kind and asker, until it is answered."""
         self._browse: Browse | None = None
         self._begun = 0.0
         self._downloads = False
@@ -114,7 +114,7 @@ class HubClient(QObject):
             self._link.start()
             self._begun = time.monotonic()
         if request_id := getattr(command, "request_id", 0):
-            self._open[type(command)] = request_id
+            self._open[type(command), getattr(command, "asker", "")] = request_id
         if isinstance(command, Browse):
             self._browse = command
         self._link.send(command)  # type: ignore[arg-type]

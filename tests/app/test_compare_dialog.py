@@ -160,7 +160,7 @@ def test_heads_of_the_model_are_looked_for_when_asked(qtbot: QtBot, client: Scri
     side = dialog.setup.sides[Which.A]
     assert hub.sent == []
     side.head.activated.emit(side.head.count() - 2)
-    assert hub.sent == [FindHeads(7, "tiny")] and "Looking" in dialog.said.text()
+    assert hub.sent == [FindHeads(7, "tiny", "compare")] and "Looking" in dialog.said.text()
     found = (
         HeadChoice("me/new", PairReport(PairVerdict.FITS), "this computer", folder="/heads/new"),
         HeadChoice("me/far", PairReport(PairVerdict.FITS), "catalogue"),

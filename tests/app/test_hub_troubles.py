@@ -175,6 +175,16 @@ def test_nobody_waits_for_a_process_that_died(hub: Hub) -> None:
     assert not window.trouble.isVisible()
 
 
+def test_two_windows_that_wait_are_both_answered(hub: Hub) -> None:
+    failed: list[int] = []
+    hub.client.failed.connect(lambda event: failed.append(event.request_id))
+    hub.client.send(FindHeads(7001, "a"))
+    hub.client.send(FindHeads(7002, "b", "compare"))
+    hub.wait(lambda: hub.asked(FindHeads) == FindHeads(7002, "b", "compare"))
+    hub.processes[-1].die()
+    hub.wait(lambda: {7001, 7002} <= set(failed))
+
+
 def test_downloads_go_on_when_the_process_died_at_night(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub_client, "LIVED", 1e9)
     hub.tell(Queue((running(),)))

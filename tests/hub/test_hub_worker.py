@@ -157,6 +157,22 @@ def test_heads_come_with_verdicts_before_any_download(line: Line) -> None:
     assert heads[0].format == "SpecForge EAGLE-3" and heads[0].source == "metadata"
 
 
+def test_two_windows_that_look_for_heads_do_not_silence_each_other(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heads, both = line.worker._finder.heads, threading.Barrier(2, timeout=30)
+
+    def slow(*asked: Any) -> Iterator[Any]:
+        both.wait()  # none is answered before both have been asked
+        yield from heads(*asked)
+
+    monkeypatch.setattr(line.worker._finder, "heads", slow)
+    line.tell(FindHeads(1, TARGET))
+    line.tell(FindHeads(2, TARGET, "compare"))
+    answered = {line.wait(Heads, lambda event: event.is_complete).request_id for _ in range(2)}
+    assert answered == {1, 2}
+
+
 def test_a_heads_verdict_heeds_what_the_chat_template_tells_of_thoughts(
     line: Line, hub: HubServer, tmp_path: Path
 ) -> None:
