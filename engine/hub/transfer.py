@@ -21,8 +21,8 @@ from engine.hub.hashing import Hashing
 from engine.hub.part import Part, disk_errors, no_room
 from engine.hub.problems import Cause, TryAgain, gave_up
 
-BLOCK = 1 << 19
-"""Bytes read from a connection at once: few enough to be written and hashed out of a core's own cache."""
+BLOCK = 1 << 20
+"""Bytes read from a connection at once; on loopback half as many cost a tenth of the speed, a quarter a third."""
 SMALLEST_SEGMENT, LARGEST_SEGMENT = 8 << 20, 64 << 20
 """Bytes asked for in one request of a large file."""
 ALONE_SECONDS = 0.3
