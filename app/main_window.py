@@ -363,12 +363,14 @@ class MainWindow(WindowFrame):
             self._keep()
 
     def retire(self) -> EngineClient:
-        """Make room for another window; the client that is returned has the engine, which goes on."""
+        """Make room for another window; the client that is returned has the engine, which goes on.
+
+        So does the hub's process, until the other window takes it over from ``dialogs.hub_client``.
+        """
         self._closing = True
         self.save_window()
         self.panel.export_button.close_job()
         self.exchange.close_job()
-        self.dialogs.hub_client.close()
         self._unsubscribe()
         self.engine.retire()
         self._keep()

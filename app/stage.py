@@ -1,7 +1,7 @@
 """Shows the window, and builds another in its place when the language changes.
 
 Texts are put into widgets as these are made, so another language needs other widgets. What
-outlives them is the engine with its model; chats, drafts and sizes come back from where they are
+outlives them is the engine with its model, and the hub's process with its token and downloads; chats, drafts and sizes come back from where they are
 kept. That is done once nothing is going on: no reply, no comparison, no file being written, no
 other window open.
 """
@@ -93,6 +93,7 @@ class Stage(QObject):
             shown = installing.install(self._application, self._store.current.language)
             log.info("the window is built anew in %s", shown.value)
             self.window = self._built(client, load)
+            self.window.dialogs.hub_client.take_over(old.dialogs.hub_client)
             if self.window.engine.is_off:
                 self.window.engine.say_off()
             client.tell_again()

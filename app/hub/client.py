@@ -120,6 +120,15 @@ class HubClient(QObject):
         self._link.send(command)  # type: ignore[arg-type]
         self._timer.start(POLL_MS)
 
+    def take_over(self, other: HubClient) -> None:
+        """Go on with the process of ``other``, with its token and its downloads; ``other`` has none then."""
+        self._link, other._link = other._link, None
+        other._timer.stop()
+        self._last_id, self._browse, self._begun = other._last_id, other._browse, other._begun
+        self._downloads, self.endpoint = other._downloads, other.endpoint
+        if self._link is not None:
+            self._timer.start(POLL_MS)
+
     def close(self) -> None:
         """End the process without blocking: downloads stop where they are."""
         link, self._link = self._link, None

@@ -20,6 +20,7 @@ from app.shortcut_list import ShortcutList
 from app.stage import Stage
 from app.transport import ThreadTransport
 from engine.protocol import Calibrated, Calibration, CurvePoint, Generate, Load, Shutdown
+from engine.protocol.hub_messages import Browse, EnterToken, HubEvent
 from tests.app.fake_engine import FakeEngine, Script, say
 
 POINT = CurvePoint(1, 1.0, 0.02, 50.0)
@@ -38,22 +39,44 @@ def engine() -> FakeEngine:
     return FakeEngine(Script(say("A reply. " * 4000), tokens_per_second=400.0, chunk_seconds=0.0))
 
 
+class Hub(RehearsalHub):
+    """Remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+
+    def answers(self, command: object) -> tuple[HubEvent, ...]:
+        self.asked.append(command)
+        return super().answers(command)
+
+
+@pytest.fixture
+def hubs() -> list[Hub]:
+    """The hub's processes that were started."""
+    return []
+
+
 @pytest.fixture
 def stage(
     qtbot: QtBot, look: QApplication, english: None, engine: FakeEngine, store: SettingsStore, data_dir: Path,
-    clients: list[EngineClient],
+    clients: list[EngineClient], hubs: list[Hub],
 ) -> Iterator[Stage]:  # fmt: skip
     store.update(language=Language.ENGLISH)
 
+    def begin() -> ThreadTransport:
+        hubs.append(Hub())
+        return ThreadTransport(hubs[-1].run)
+
     def make(client: EngineClient, load: Load) -> MainWindow:
         clients.append(client)
-        return MainWindow(client, store, data_dir, load, hub=lambda: ThreadTransport(RehearsalHub().run))
+        return MainWindow(client, store, data_dir, load, hub=begin)
 
     stage = Stage(look, store, EngineClient(engine.transport), Load("demo", "head"), make)
     stage.window.show()
     stage.window.start()
     qtbot.waitUntil(lambda: stage.window.client.model is not None, timeout=20000)
     yield stage
+    stage.window.dialogs.hub_client.close()
     stage.window.close()
     stage.window.client.wait_closed()
     stage.window.deleteLater()
@@ -95,6 +118,25 @@ def test_the_window_follows_and_everything_else_stays(qtbot: QtBot, stage: Stage
     assert len(engine.sent(Generate)) == 1 and engine.sent(Generate)[0].settings.temperature == 0.5
     with qtbot.waitSignal(stage.gone, timeout=20000):
         second.close()
+
+
+def test_the_hubs_process_goes_on_with_its_token_and_downloads(qtbot: QtBot, stage: Stage, hubs: list[Hub]) -> None:
+    first = stage.window
+    first.dialogs.hub_client.send(Browse())
+    first.dialogs.hub_client.send(EnterToken("hf_session"))
+    qtbot.waitUntil(lambda: first.dialogs.downloads.isVisible(), timeout=20000)
+    last_id = first.dialogs.hub_client.next_id()
+    choose(stage, Language.GERMAN)
+    qtbot.waitUntil(lambda: stage.window is not first and not isValid(first), timeout=20000)
+    second = stage.window
+    assert second.dialogs.hub_client.is_running and second.dialogs.hub_client.next_id() > last_id
+    second.dialogs.open_hub()
+    assert second.dialogs.hub is not None
+    qtbot.waitUntil(lambda: len(hubs[0].asked) >= 3, timeout=20000)
+    assert len(hubs) == 1 and EnterToken("hf_session") in hubs[0].asked, "it is the same process"
+    qtbot.waitUntil(second.dialogs.downloads.isVisible, timeout=20000)
+    assert "heruntergeladen" in second.dialogs.downloads.text()
+    second.dialogs.hub.close()
 
 
 def test_it_waits_until_nothing_is_going_on(qtbot: QtBot, stage: Stage) -> None:
