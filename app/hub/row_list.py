@@ -92,6 +92,14 @@ class RowModel(QAbstractListModel):
             if new:
                 self.dataChanged.emit(self.index(0), self.index(len(new) - 1))
             return
+        count = len(self.rows)
+        if count and [row.key for row in new[:count]] == [row.key for row in self.rows]:
+            # More of the same: whoever reads stays where they are.
+            self.beginInsertRows(QModelIndex(), count, len(new) - 1)
+            self.rows = new
+            self.endInsertRows()
+            self.dataChanged.emit(self.index(0), self.index(count - 1))
+            return
         self.beginResetModel()
         self.rows = new
         self.endResetModel()

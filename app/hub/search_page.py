@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QCheckBox, QComboBox, QGridLayout, QLabel, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QGridLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.hub import words
 from app.hub.client import HubClient
@@ -58,6 +68,11 @@ class SearchPage(QWidget):
         self.status.setWordWrap(True)
         self.list = RowList(tr("Hub", "Search results"), self)
         self.list.chosen.connect(lambda row: self.chosen.emit(row.value))
+        self.more = QPushButton(tr("Hub", "Show more"), self)
+        self.more.setAutoDefault(False)
+        self.more.setAccessibleName(tr("Hub", "Show more search results"))
+        self.more.clicked.connect(lambda _=False: self.show_more())
+        self.more.hide()
         grid = QGridLayout()
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(6)
@@ -73,6 +88,7 @@ class SearchPage(QWidget):
         column.addWidget(ticks)
         column.addWidget(self.status)
         column.addWidget(self.list, 1)
+        column.addWidget(self.more)
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(DEBOUNCE_MS)
@@ -90,7 +106,7 @@ class SearchPage(QWidget):
     def stops(self) -> list[QWidget]:
         """Where Tab stops in here."""
         boxes = (self.sort, self.family, self.licence, self.largest)
-        return [self.field, *boxes, self.with_head, self.fitting, self.list]
+        return [self.field, *boxes, self.with_head, self.fitting, self.list, self.more]
 
     def _box(self, name: str, choices: Iterable[str]) -> QComboBox:
         box = QComboBox(self)
@@ -128,22 +144,28 @@ class SearchPage(QWidget):
             self.fitting.isChecked(),
             float(SIZES[largest - 1]) if largest else 0.0,
         )
-        if query == self._asked:
-            return
+        if self._asked is None or query != replace(self._asked, pages=1):
+            self._ask(query)
+
+    def show_more(self) -> None:
+        """Ask the same question for another page."""
+        if self._asked is not None:
+            self._ask(replace(self._asked, pages=self._asked.pages + 1))
+
+    def _ask(self, query: Search) -> None:
         self._asked = query
         self._request = self._client.next_id()
         self._say(tr("Hub", "Searching…"))
-        self._client.send(
-            Search(
-                self._request, query.text, query.sort, query.family, query.licence,
-                query.only_with_head, query.only_fitting, query.largest,
-            )
-        )  # fmt: skip
+        self._client.send(replace(query, request_id=self._request))
 
     def _on_found(self, event: Found) -> None:
         if event.request_id != self._request:
             return
         self.list.show_rows([_row(model) for model in event.models])
+        more = event.has_more and not event.unchecked
+        if self.more.hasFocus() and not (more or event.unchecked):
+            self.list.setFocus()  # the button goes
+        self.more.setVisible(more or (bool(event.unchecked) and self.more.isVisible()))
         if event.unchecked:
             asked = tr_n(
                 "Hub",
@@ -154,12 +176,21 @@ class SearchPage(QWidget):
             self._say(asked)
         elif event.models:
             self._say("")
+        elif more:
+            nothing = tr(
+                "Hub", "None of the first {count} hits passes the filters. Show more, or filter less."
+            )
+            self._say(nothing.format(count=numbers.whole(event.looked_at)))
         else:
             self._say(tr("Hub", "Nothing was found. Try fewer words, or fewer filters."))
 
     def _on_failed(self, event: HubFailed) -> None:
         if event.request_id == self._request and self._request:
-            self._asked = None
+            # The same can be asked again: all of it, or the page that is missing.
+            pages = self._asked.pages - 1 if self._asked is not None else 0
+            self._asked = replace(self._asked, pages=pages) if self._asked is not None and pages else None
+            if self._asked is None:
+                self.more.hide()
             self._say(words.problem(event.problem))
 
 

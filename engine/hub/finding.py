@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from engine.hub.api import HubApi
@@ -15,7 +16,8 @@ from engine.hub.problems import MissingError
 from engine.protocol.hub import CataloguePair, HubModel, Machine, Sort, Verdict
 from engine.protocol.hub_messages import Search
 
-LIMIT = 60
+PAGE = 60
+"""Hits of the hub that are looked through for a page of a search."""
 _SORTS = {Sort.DOWNLOADS: "downloads", Sort.LIKES: "likes", Sort.UPDATED: "last_modified"}
 _EXPAND = [
     "author",
@@ -120,9 +122,16 @@ def _base_models(tags: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def search(
-    api: HubApi, query: Search, pairs: Iterable[CataloguePair], machine: Machine
-) -> tuple[HubModel, ...]:
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """What a search found; ``looked_at`` of the hub's hits were looked through, and it may have more."""
+
+    models: tuple[HubModel, ...]
+    looked_at: int
+    has_more: bool
+
+
+def search(api: HubApi, query: Search, pairs: Iterable[CataloguePair], machine: Machine) -> Hits:
     """What the hub finds, filtered as asked but for heads. A full name or address comes first.
 
     :raises HubError:
@@ -138,10 +147,13 @@ def search(
         options["filter"] = [f"license:{query.licence}"]
     if query.largest:
         options["num_parameters"] = f"max:{query.largest:g}B"
-    for info in api.listed(sort=_SORTS[query.sort], limit=LIMIT, expand=_EXPAND, **options):
+    most = PAGE * max(1, query.pages)
+    listed = api.listed(sort=_SORTS[query.sort], limit=most + 1, expand=_EXPAND, **options)
+    for info in listed[:most]:
         if info.pipeline_tag in _TASKS and repository_in(str(info.id)):
             found.setdefault(str(info.id), as_model(info, targets, machine))
-    return tuple(model for model in found.values() if _wanted(model, query))
+    wanted = tuple(model for model in found.values() if _wanted(model, query))
+    return Hits(wanted, min(most, len(listed)), len(listed) > most)
 
 
 def _wanted(model: HubModel, query: Search) -> bool:

@@ -25,7 +25,7 @@ from engine.hub.content import Contents
 from engine.hub.details import Looker
 from engine.hub.downloads import Downloads
 from engine.hub.entry import problem_of
-from engine.hub.finding import search
+from engine.hub.finding import Hits, search
 from engine.hub.head_choices import HeadFinder
 from engine.hub.head_memory import HeadMemory
 from engine.hub.headers import RemoteHeaders
@@ -211,15 +211,19 @@ class HubWorker:
 
     def _search(self, command: Search) -> None:
         pairs = catalogue(data_folder())[0]
-        models = [self._marked(each) for each in search(self._api, command, pairs, machine())]
+        hits = search(self._api, command, pairs, machine())
+        models = [self._marked(each) for each in hits.models]
         if not command.only_with_head:
-            self._send_found(command, models)
+            self._send_found(command, models, hits)
             return
         # What is known comes at once; the others are asked about one by one, the likeliest first.
         has = {each.repo_id for each in models if each.has_known_head}
-        asked = [each.repo_id for each in models if self._is_open(each)][:ASKED_FOR_HEADS]
+        asked = [each.repo_id for each in models if self._is_open(each)]
+        hits = replace(hits, has_more=hits.has_more or len(asked) > ASKED_FOR_HEADS)
+        asked = asked[:ASKED_FOR_HEADS]
         for place, repo_id in enumerate(asked):
-            if not self._send_found(command, [m for m in models if m.repo_id in has], len(asked) - place):
+            known = [m for m in models if m.repo_id in has]
+            if not self._send_found(command, known, hits, len(asked) - place):
                 return
             try:
                 found = self._finder.has_head(repo_id, pairs)
@@ -230,7 +234,7 @@ class HubWorker:
             self._head_memory.keep(repo_id, found)
             if found:
                 has.add(repo_id)
-        self._send_found(command, [self._marked(m) for m in models if m.repo_id in has])
+        self._send_found(command, [self._marked(m) for m in models if m.repo_id in has], hits)
 
     def _marked(self, model: HubModel) -> HubModel:
         found = model.has_known_head or self._head_memory.has_head(model.repo_id) is True
@@ -241,11 +245,13 @@ class HubWorker:
         known = model.is_head or model.has_known_head
         return not known and self._head_memory.has_head(model.repo_id) is None
 
-    def _send_found(self, command: Search, models: Sequence[HubModel], unchecked: int = 0) -> bool:
+    def _send_found(
+        self, command: Search, models: Sequence[HubModel], hits: Hits, unchecked: int = 0
+    ) -> bool:
         """False where the window has asked for something else in the meantime."""
         if not self._is_latest(command):
             return False
-        self.send(Found(command.request_id, tuple(models), unchecked))
+        self.send(Found(command.request_id, tuple(models), unchecked, hits.has_more, hits.looked_at))
         return True
 
     def _look_at(self, command: LookAt) -> None:

@@ -45,6 +45,8 @@ class Search:
     only_fitting: bool = False
     largest: float = 0.0
     """Billions of parameters; 0 for any."""
+    pages: int = 1
+    """How much of what the hub has is looked through, from the first hit on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,10 @@ class Found:
     models: tuple[HubModel, ...]
     unchecked: int = 0
     """Of a search for models with a head: how many are still asked about; what has one follows."""
+    has_more: bool = False
+    """Whether another page may bring more."""
+    looked_at: int = 0
+    """Hits of the hub that were looked through, before the filters."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1696,6 +1696,10 @@
         <translation>Es ist kein Token gesetzt. Freie Modelle brauchen keines; zugangsbeschränkte brauchen das Token eines Kontos, das sie lesen darf.</translation>
     </message>
     <message>
+        <source>None of the first {count} hits passes the filters. Show more, or filter less.</source>
+        <translation>Keiner der ersten {count} Treffer passt zu den Filtern. Zeigen Sie mehr, oder filtern Sie weniger.</translation>
+    </message>
+    <message>
         <source>Not known yet whether the head fits.</source>
         <translation>Noch ist nicht bekannt, ob der Head passt.</translation>
     </message>
@@ -1766,6 +1770,14 @@
     <message>
         <source>Searching…</source>
         <translation>Suche läuft…</translation>
+    </message>
+    <message>
+        <source>Show more</source>
+        <translation>Mehr zeigen</translation>
+    </message>
+    <message>
+        <source>Show more search results</source>
+        <translation>Mehr Suchergebnisse zeigen</translation>
     </message>
     <message>
         <source>Show the downloads</source>
@@ -4100,10 +4112,6 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
         </translation>
     </message>
     <message>
-        <source>The model is loading. Your prompt is sent as soon as it is there.</source>
-        <translation>Das Modell wird geladen. Ihr Prompt wird gesendet, sobald es da ist.</translation>
-    </message>
-    <message>
         <source>The next reply is drafted that way; this one goes on as it began.</source>
         <translation>Die nächste Antwort wird so entworfen; diese geht weiter, wie sie begann.</translation>
     </message>
@@ -4114,6 +4122,10 @@ Senden Sie eine Nachricht, und hier wachsen die Vermutungen hinter jedem Token.<
     <message>
         <source>Writing</source>
         <translation>Schreibt</translation>
+    </message>
+    <message>
+        <source>Your prompt is sent as soon as the model is loaded. Esc takes it back.</source>
+        <translation>Ihr Prompt wird gesendet, sobald das Modell geladen ist. Esc nimmt ihn zurück.</translation>
     </message>
 </context>
 <context>

@@ -1675,6 +1675,10 @@
         <translation>トークンは設定されていません。自由なモデルには不要です。アクセス制限のあるモデルには、それを読めるアカウントのトークンが必要です。</translation>
     </message>
     <message>
+        <source>None of the first {count} hits passes the filters. Show more, or filter less.</source>
+        <translation>最初の {count} 件にフィルターに合うものはありません。さらに表示するか、フィルターを減らしてください。</translation>
+    </message>
+    <message>
         <source>Not known yet whether the head fits.</source>
         <translation>ヘッドが合うかどうかは、まだわかりません。</translation>
     </message>
@@ -1745,6 +1749,14 @@
     <message>
         <source>Searching…</source>
         <translation>検索しています…</translation>
+    </message>
+    <message>
+        <source>Show more</source>
+        <translation>さらに表示</translation>
+    </message>
+    <message>
+        <source>Show more search results</source>
+        <translation>検索結果をさらに表示</translation>
     </message>
     <message>
         <source>Show the downloads</source>
@@ -4053,10 +4065,6 @@ Send a message, and the guesses behind every token grow here.</source>
         </translation>
     </message>
     <message>
-        <source>The model is loading. Your prompt is sent as soon as it is there.</source>
-        <translation>モデルを読み込んでいます。プロンプトは読み込みしだい送信されます。</translation>
-    </message>
-    <message>
         <source>The next reply is drafted that way; this one goes on as it began.</source>
         <translation>次の返信からこの方法でドラフトします。書きかけの返信はそのまま続きます。</translation>
     </message>
@@ -4067,6 +4075,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>Writing</source>
         <translation>書いています</translation>
+    </message>
+    <message>
+        <source>Your prompt is sent as soon as the model is loaded. Esc takes it back.</source>
+        <translation>プロンプトはモデルを読み込みしだい送信されます。Esc で取り消せます。</translation>
     </message>
 </context>
 <context>

@@ -1675,6 +1675,10 @@
         <translation>没有设置令牌。开放的模型不需要；受限的模型需要有权读取的账户的令牌。</translation>
     </message>
     <message>
+        <source>None of the first {count} hits passes the filters. Show more, or filter less.</source>
+        <translation>前 {count} 个结果都不符合筛选条件。请显示更多，或减少筛选。</translation>
+    </message>
+    <message>
         <source>Not known yet whether the head fits.</source>
         <translation>尚不知道此头是否适合。</translation>
     </message>
@@ -1745,6 +1749,14 @@
     <message>
         <source>Searching…</source>
         <translation>正在搜索…</translation>
+    </message>
+    <message>
+        <source>Show more</source>
+        <translation>显示更多</translation>
+    </message>
+    <message>
+        <source>Show more search results</source>
+        <translation>显示更多搜索结果</translation>
     </message>
     <message>
         <source>Show the downloads</source>
@@ -4053,10 +4065,6 @@ Send a message, and the guesses behind every token grow here.</source>
         </translation>
     </message>
     <message>
-        <source>The model is loading. Your prompt is sent as soon as it is there.</source>
-        <translation>模型正在加载。就绪后会立即发送你的提示。</translation>
-    </message>
-    <message>
         <source>The next reply is drafted that way; this one goes on as it began.</source>
         <translation>从下一条回复起采用此方法；当前回复仍按原来的方式继续。</translation>
     </message>
@@ -4067,6 +4075,10 @@ Send a message, and the guesses behind every token grow here.</source>
     <message>
         <source>Writing</source>
         <translation>正在写</translation>
+    </message>
+    <message>
+        <source>Your prompt is sent as soon as the model is loaded. Esc takes it back.</source>
+        <translation>模型加载完成后会立即发送你的提示。按 Esc 可撤回。</translation>
     </message>
 </context>
 <context>

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
+from engine.hub import finding
 from engine.hub.content import folder_content
 from engine.hub.place import HubPlace
 from engine.hub.problems import UnreachableError
@@ -103,6 +104,25 @@ def test_search_sorts_and_filters(line: Line) -> None:
     assert first.repo_id == TARGET and first.parameters == pytest.approx(0.0003)
     line.tell(Search(4, "tests/", largest=1.0))
     assert "tests/gated-9b" not in [model.repo_id for model in line.wait(Found).models]
+
+
+def test_a_search_says_whether_there_is_more(
+    line: Line, hub: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finding, "PAGE", 2)
+    every = sorted(hub.repositories.values(), key=lambda each: each.downloads, reverse=True)
+    names = [each.repo_id for each in every]
+    assert len(names) == 4
+    line.tell(Search(1, "tests/"))
+    first = line.wait(Found)
+    assert [each.repo_id for each in first.models] == names[:2]
+    assert (first.has_more, first.looked_at) == (True, 2)
+    line.tell(Search(2, "tests/", pages=2))
+    both = line.wait(Found)
+    assert [each.repo_id for each in both.models] == names
+    assert (both.has_more, both.looked_at) == (False, 4), "and not one page too many"
+    line.tell(Search(3, "tests/", licence="none"))
+    assert not line.wait(Found).has_more
 
 
 def test_models_with_a_head_appear_as_they_are_found(line: Line, hub: HubServer) -> None:

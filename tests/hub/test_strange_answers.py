@@ -126,7 +126,7 @@ def ask(endpoint: str, folder: Path, text: str, token: str = "") -> tuple[str, .
     place = HubPlace(endpoint, folder, timeout=2.0)
     api = HubApi(place, tokens, Connection(place, tokens))
     machine = Machine("main memory", False, 10**10, 10**10)
-    return tuple(hit.repo_id for hit in search(api, Search(1, text), (), machine))
+    return tuple(hit.repo_id for hit in search(api, Search(1, text), (), machine).models)
 
 
 def test_names_that_no_repository_can_have_are_searched_for(tmp_path: Path) -> None:
