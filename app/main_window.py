@@ -187,6 +187,8 @@ class MainWindow(WindowFrame):
         """Escape: end what runs, or leave what was begun."""
         if self.replies.running is not None:
             self.replies.stop()
+        elif self.desk.waits:
+            self.desk.wait_no_more()
         elif self.desk.is_editing:
             self.desk.cancel_edit()
 
@@ -267,15 +269,18 @@ class MainWindow(WindowFrame):
     @Slot()
     def _update_state(self) -> None:
         running, obstacle = self.replies.running, self._obstacle()
+        loading, now, later = self.engine.is_busy_loading, obstacle, ""
         if obstacle and self.desk.waits:
-            obstacle = tr("Window", "The model is loading. Your prompt is sent as soon as it is there.")
+            now = tr("Window", "Your prompt is sent as soon as the model is loaded. Esc takes it back.")
+        elif loading:  # what is sent waits for it
+            now, later = "", obstacle
         chat = self.replies.chat
         elsewhere = chat.shown_title if chat is not None and chat is not self.book.current else ""
         free = running is None and not obstacle
-        self.composer.set_state("" if running else obstacle, running is not None, elsewhere)
+        self.composer.set_state("" if running else now, running is not None, elsewhere, later)
         self.transcript.set_busy(not free, writing=chat is self.book.current)
         do, last = self.commands, self.desk.last_reply()
-        do.stop.setEnabled(running is not None or self.desk.is_editing)
+        do.stop.setEnabled(running is not None or self.desk.is_editing or self.desk.waits)
         do.again.setEnabled(free and last is not None)
         do.resume.setEnabled(free and last is not None and bool(last.text))
         do.edit_prompt.setEnabled(free and self.book.current.last_prompt is not None)
@@ -284,7 +289,6 @@ class MainWindow(WindowFrame):
         do.copy_chat.setEnabled(not self.book.current.is_empty)
         do.model_settings.setEnabled(self.client.model is not None)
         do.licence.setEnabled(self.client.model is not None and bool(self.client.model.licence_text))
-        loading = self.engine.is_busy_loading
         do.cancel_load.setEnabled(loading)
         do.reload.setEnabled(self.client.model is None and not loading)
         do.free.setEnabled(not self.engine.is_off)

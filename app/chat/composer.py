@@ -139,7 +139,7 @@ class Composer(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._obstacle = ""
+        self._obstacle = self._later = ""
         self._running = False
         self._refused = ""
         self._where = ""
@@ -208,18 +208,20 @@ class Composer(QWidget):
             self.edit.setPlainText(typed)
             self.edit.moveCursor(self.edit.textCursor().MoveOperation.End)
 
-    def set_state(self, obstacle: str, running: bool, where: str = "") -> None:
+    def set_state(self, obstacle: str, running: bool, where: str = "", later: str = "") -> None:
         """``obstacle`` says why nothing can be sent, "" when it can. ``running``: Stop replaces Send.
+
+        ``later`` says why what is sent is not answered at once.
 
         ``where`` is the title of the chat in which a reply is being written, "" when it is the one shown.
         """
         self._obstacle, self._running = obstacle, running
-        self._where = where
+        self._where, self._later = where, later
         self._show_hint()
         self._update()
 
     def _show_hint(self) -> None:
-        self.hint.setText(self._refused or self._obstacle or self._usual_hint())
+        self.hint.setText(self._refused or self._obstacle or self._later or self._usual_hint())
 
     def _usual_hint(self) -> str:
         if not self._running:

@@ -64,9 +64,9 @@ class ChatDesk(QObject):
         frame.chat_list.chat_opened.connect(frame.composer.setFocus)
         frame.client.loaded.connect(lambda _: self._send_waiting())
         # What was asked for belongs to this load: a later one must not send what is half written by then.
-        engine.unloaded.connect(self._wait_no_more)
-        frame.client.engine_died.connect(self._wait_no_more)
-        frame.client.failed.connect(lambda event: event.request_id is None and self._wait_no_more())
+        engine.unloaded.connect(self.wait_no_more)
+        frame.client.engine_died.connect(self.wait_no_more)
+        frame.client.failed.connect(lambda event: event.request_id is None and self.wait_no_more())
         self._book.current_changed.subscribe(self.show)
 
     # ------------------------------------------------------------------ which chat
@@ -158,11 +158,12 @@ class ChatDesk(QObject):
         frame.transcript.follow()
 
     def _wake(self, act: Callable[[], object]) -> bool:
-        """Load the model that was given back, and do something once it is there; ``False``: it is there."""
-        if not self._engine.is_off:
+        """Do something once the model is there, which is loaded where it was given back; ``False``: it is there."""
+        if not self._engine.is_off and not self._engine.is_busy_loading:
             return False
         self._waiting = act
-        self._engine.reload()
+        if self._engine.is_off:
+            self._engine.reload()
         self.changed.emit()
         return True
 
@@ -174,7 +175,8 @@ class ChatDesk(QObject):
             QTimer.singleShot(0, self, act)
 
     @Slot()
-    def _wait_no_more(self) -> None:
+    def wait_no_more(self) -> None:
+        """Send nothing when the model is there; what was typed stays."""
         if self._waiting is not None:
             self._waiting = None
             self.changed.emit()

@@ -227,14 +227,29 @@ def test_a_failed_load_can_be_tried_again(qtbot: QtBot, open_window: OpenWindow)
 def test_typing_is_possible_before_the_model_is_there(qtbot: QtBot, open_window: OpenWindow) -> None:
     window = open_window(Script(say("x"), chunk_seconds=0.15), loaded=False)
     qtbot.keyClicks(window.composer.edit, "early")
+    assert window.composer.send_button.isEnabled() and "already" in window.composer.hint.text()
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
-    assert window.composer.text == "early" and window.replies.running is None
-    assert not window.composer.send_button.isEnabled()
-    qtbot.waitUntil(lambda: "loading" in window.composer.hint.text(), timeout=20000)
+    assert window.desk.waits and window.composer.text == "early" and window.replies.running is None
+    assert "sent as soon as" in window.composer.hint.text() and not window.composer.send_button.isEnabled()
     qtbot.waitUntil(lambda: window.notices.loading.bar.value() > 0, timeout=20000)
-    qtbot.waitUntil(window.composer.send_button.isEnabled, timeout=20000)
-    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: len(window.book.current.messages) == 2, timeout=20000)
     finish(qtbot, window)
+    assert [each.text for each in window.book.current.messages] == ["early", "x"] and window.composer.text == ""
+    assert len(window.engine_.sent(Load)) == 1, "waiting loads nothing a second time"  # type: ignore[attr-defined]
+
+
+def test_a_prompt_that_waits_for_the_model_can_be_taken_back(qtbot: QtBot, open_window: OpenWindow) -> None:
+    window = open_window(loaded=False)
+    qtbot.keyClicks(window.composer.edit, "early")
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
+    assert window.desk.waits and window.client.model is None
+    window.commands.stop.trigger()
+    assert not window.desk.waits and window.composer.send_button.isEnabled()
+    loaded: list[object] = []
+    window.client.loaded.connect(loaded.append)
+    qtbot.waitUntil(lambda: bool(loaded), timeout=20000)
+    qtbot.wait(50)
+    assert window.composer.text == "early" and window.book.current.is_empty
 
 
 @pytest.mark.parametrize("place", range(4))
