@@ -255,7 +255,7 @@ def by_draws(sampler: Sampler, length: int) -> tuple[int, ...]:
     return tuple(tokens[:length])
 
 
-@pytest.mark.parametrize("name", ["plain", "all"])
+@pytest.mark.parametrize("name", PROCESSED)
 def test_drawn_guesses_follow_the_target_too(name: str) -> None:
     counts = samples(PROCESSED[name], lambda sampler: by_draws(sampler, 3))
     assert abs(chi_square_z(counts, exact_distribution(PROCESSED[name], 3))) < 4
