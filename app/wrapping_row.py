@@ -9,7 +9,38 @@ from PySide6.QtWidgets import QSizePolicy, QStyle, QWidget
 SPACING = 8
 
 
-class WrappingRow(QWidget):
+class FlowingWidget(QWidget):
+    """Places what is in it by itself (``_arrange``), and is as high as that needs at its width."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+
+    def _arrange(self) -> None:
+        raise NotImplementedError
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest:  # something was shown, hidden, or has another size
+            self.updateGeometry()
+            self._arrange()
+        return super().event(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.updateGeometry()
+        self._arrange()
+
+
+class WrappingRow(FlowingWidget):
     """Gives each widget the width that it asks for; its own height follows from its width."""
 
     def __init__(self, parent: QWidget | None = None, spacing: int = SPACING) -> None:
@@ -17,9 +48,6 @@ class WrappingRow(QWidget):
         self._spacing = spacing
         self._widgets: list[QWidget] = []
         self._at_right: set[QWidget] = set()
-        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        policy.setHeightForWidth(True)
-        self.setSizePolicy(policy)
 
     def add(self, *widgets: QWidget, to_right: bool = False) -> None:
         """Put widgets behind those that are there. Those ``to_right`` stand at the other end of their row."""
@@ -64,9 +92,6 @@ class WrappingRow(QWidget):
 
     # ------------------------------------------------------------------ Qt
 
-    def hasHeightForWidth(self) -> bool:
-        return True
-
     def heightForWidth(self, width: int) -> int:
         heights = [max(size.height() for _, size in row) for row in self._rows(width)]
         return sum(heights) + self._spacing * max(0, len(heights) - 1)
@@ -79,18 +104,3 @@ class WrappingRow(QWidget):
         """The widest of them; the height that a narrow row needs is for :meth:`heightForWidth` to tell."""
         sizes = [size for row in self._rows(0) for _, size in row]
         return QSize(max((size.width() for size in sizes), default=0), max((size.height() for size in sizes), default=0))
-
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.LayoutRequest:  # a widget was shown, hidden, or has another size
-            self.updateGeometry()
-            self._arrange()
-        return super().event(event)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._arrange()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self.updateGeometry()
-        self._arrange()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QRect, QSize
-from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QLabel, QSizePolicy, QStyle, QWidget
+from PySide6.QtCore import QRect, QSize
+from PySide6.QtWidgets import QLabel, QStyle, QWidget
 
-from app.wrapping_row import WrappingRow
+from app.wrapping_row import FlowingWidget, WrappingRow
 
 TOP, GAP = 2, 6
 ROOM = 28
 """Average characters of the figures that there must be room for beside the buttons."""
 
 
-class ReplyFooter(QWidget):
+class ReplyFooter(FlowingWidget):
     """As high as the figures need in the width that there is."""
 
     def __init__(self, figures: QLabel, parent: QWidget | None = None) -> None:
@@ -21,9 +20,6 @@ class ReplyFooter(QWidget):
         self.buttons = WrappingRow(self, spacing=2)
         self._figures = figures
         figures.setParent(self)
-        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        policy.setHeightForWidth(True)
-        self.setSizePolicy(policy)
 
     def _places(self, width: int) -> tuple[QRect, QRect]:
         """Where the buttons and the figures stand."""
@@ -47,9 +43,6 @@ class ReplyFooter(QWidget):
 
     # ------------------------------------------------------------------ Qt
 
-    def hasHeightForWidth(self) -> bool:
-        return True
-
     def heightForWidth(self, width: int) -> int:
         return max(place.y() + place.height() for place in self._places(width))
 
@@ -59,18 +52,3 @@ class ReplyFooter(QWidget):
 
     def minimumSizeHint(self) -> QSize:
         return self.buttons.minimumSizeHint() + QSize(0, TOP)
-
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.LayoutRequest:  # a button or the figures have another size
-            self.updateGeometry()
-            self._arrange()
-        return super().event(event)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._arrange()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self.updateGeometry()
-        self._arrange()
