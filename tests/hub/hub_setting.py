@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from engine.hub.downloads import Downloads
 from engine.hub.place import HubPlace
 from engine.hub.tokens import Tokens
 from engine.hub.transfer import Retry
+from engine.protocol.hub import DownloadState
 
 QUICK = Retry(tries=8, first_wait=0.01, longest_wait=0.05)
 PATIENCE = 0.2
@@ -64,3 +66,19 @@ def setting(
     finally:
         downloads.close()
         connection.close()
+
+
+def only(states: tuple[DownloadState, ...]) -> DownloadState:
+    assert len(states) == 1
+    return states[0]
+
+
+def until(here: Setting, what: Callable[[DownloadState], bool]) -> DownloadState:
+    """The only download's state once ``what`` is true of it."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        state = only(here.downloads.states())
+        if what(state):
+            return state
+        time.sleep(0.01)
+    raise AssertionError(only(here.downloads.states()))

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,23 +24,13 @@ from engine.hub.manifest import Manifest
 from engine.hub.part import JOURNAL, PART, Part
 from engine.hub.place import HubPlace
 from engine.hub.transfer import FileSpec, Retry
-from engine.protocol.hub import DownloadState, Phase
-from tests.hub.hub_setting import Setting, setting, small_segments
-from tests.hub.test_downloads import model, only, weights
+from engine.protocol.hub import Phase
+from tests.hub.hub_setting import only, setting, small_segments, until
+from tests.hub.test_downloads import model, weights
 from tests.hub_server import Fault, Faults, HubServer, Kind
 
 DAMAGED = [b"", b"\xff\xfe\x00", b"[" * 100_000, b"null", b"[1, 2]", b'"text"', b"{}", b'{"id": 5}']
 COMMIT, OTHER = "a" * 40, "b" * 40
-
-
-def until(here: Setting, what: Callable[[DownloadState], bool]) -> DownloadState:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        state = only(here.downloads.states())
-        if what(state):
-            return state
-        time.sleep(0.01)
-    raise AssertionError(only(here.downloads.states()))
 
 
 def put(hub_cache: Path, repo_id: str, commit: str, *, config: bool = True, seed: int = 1) -> Path:

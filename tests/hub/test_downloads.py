@@ -14,8 +14,8 @@ from engine.hub import cache
 from engine.hub.intervals import Intervals
 from engine.hub.manifest import needed
 from engine.hub.part import Part
-from engine.protocol.hub import DownloadState, Phase
-from tests.hub.hub_setting import setting, small_segments
+from engine.protocol.hub import Phase
+from tests.hub.hub_setting import only, setting, small_segments
 from tests.hub_server import Account, Fault, Faults, HubServer, Kind, Repository
 
 
@@ -39,11 +39,6 @@ def model(repo_id: str = "org/tiny", size: int = 300_000, **options: object) -> 
 
 
 WANTED = {"config.json", "tokenizer.json", "model.safetensors", "README.md"}
-
-
-def only(states: tuple[DownloadState, ...]) -> DownloadState:
-    assert len(states) == 1
-    return states[0]
 
 
 def test_a_model_arrives_whole_and_everybody_finds_it(

@@ -14,8 +14,8 @@ from engine.hub.hashing import Hashing
 from engine.hub.part import Part
 from engine.hub.transfer import Transfer
 from engine.protocol.hub import Phase
-from tests.hub.hub_setting import setting, small_segments
-from tests.hub.test_downloads import model, only
+from tests.hub.hub_setting import only, setting, small_segments
+from tests.hub.test_downloads import model
 from tests.hub_server import Fault, Faults, HubServer, Kind
 
 SIZE = 40_000

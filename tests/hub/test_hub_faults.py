@@ -9,8 +9,8 @@ import pytest
 
 from engine.protocol.hub import Phase
 from tests.hub.fuzzing import fuzz
-from tests.hub.hub_setting import setting, small_segments
-from tests.hub.test_downloads import model, only
+from tests.hub.hub_setting import only, setting, small_segments
+from tests.hub.test_downloads import model
 from tests.hub_server import Fault, Faults, HubServer, Kind
 
 CASES = 16

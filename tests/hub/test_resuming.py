@@ -14,23 +14,12 @@ from engine.hub import downloads, transfer
 from engine.hub.intervals import Intervals
 from engine.hub.part import Part
 from engine.hub.transfer import Retry
-from engine.protocol.hub import DownloadState, Phase
-from tests.hub.hub_setting import Setting, setting, small_segments
-from tests.hub.test_downloads import model, only
+from engine.protocol.hub import Phase
+from tests.hub.hub_setting import Setting, only, setting, small_segments, until
+from tests.hub.test_downloads import model
 from tests.hub_server import Fault, Faults, HubServer, Kind
 
 SIZE = 1_500_000
-
-
-def until(here: Setting, what: Any) -> DownloadState:
-    """The download's state once ``what`` is true of it."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        state = only(here.downloads.states())
-        if what(state):
-            return state
-        time.sleep(0.01)
-    raise AssertionError(only(here.downloads.states()))
 
 
 def kept(here: Setting, hub: HubServer) -> Intervals:
